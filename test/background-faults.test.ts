@@ -92,7 +92,10 @@ test("a purchase whose answer was lost is not said to be undone, and repeating i
       await new Promise((resolve) => setImmediate(resolve));
     }
     await asked;
-    assert.match(error?.message ?? "", /^It is not known whether the operation order-7 on a\/api was done/);
+    assert.match(
+      error?.message ?? "",
+      /^The store did not answer, so the operation order-7 on a\/api may or may not be applied/,
+    );
     assert.match(error?.message ?? "", /Repeat it with the idempotencyKey "order-7"/);
     // It lands after all.
     await landing.at(-1)?.();
@@ -117,5 +120,5 @@ test("a purchase that was certainly not done is said to be so", async () => {
     await cluster.clock.advance(100);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  assert.match(error?.message ?? "", /^The operation order-8 on a\/api was not done: the store did not take it\./);
+  assert.match(error?.message ?? "", /^The operation order-8 on a\/api was not done: the store did not accept it\./);
 });

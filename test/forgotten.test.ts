@@ -57,7 +57,7 @@ for (const [name, openStore] of EVERY_STORE) {
       await refused(() => lease.adjust(forgotten), "amount_invalid", /adjust of "tpm" is undefined/);
       await refused(() => lease.consume(forgotten), "amount_invalid", /consume of "tpm" is undefined/);
       await refused(() => lease.release(forgotten), "amount_invalid", /release of "tpm" is undefined/);
-      await refused(() => lease.consume({}), "consume_empty", /names nothing that a limit counts/);
+      await refused(() => lease.consume({}), "consume_empty", /names no measure that a limit counts/);
       await lease.adjust({});
       assert.equal(lease.status, "open");
       assert.deepEqual(lease.consumed, { rpm: 0, tpm: 0 });
@@ -67,10 +67,10 @@ for (const [name, openStore] of EVERY_STORE) {
       const { limiter, refused } = await open(t);
       const request = { ...on, consume: {} };
       await refused(() => limiter.acquire(request), "consume_empty", /measures: rpm, tpm/);
-      await refused(() => limiter.tryAcquire(request), "consume_empty", /names nothing that a limit counts/);
-      await refused(() => limiter.timeUntilAvailable(request), "consume_empty", /names nothing that a limit counts/);
-      await refused(() => limiter.explain(request), "consume_empty", /names nothing that a limit counts/);
-      await refused(() => limiter.topUp({ ...on, amounts: {} }), "consume_empty", /amounts/);
+      await refused(() => limiter.tryAcquire(request), "consume_empty", /names no measure that a limit counts/);
+      await refused(() => limiter.timeUntilAvailable(request), "consume_empty", /names no measure that a limit counts/);
+      await refused(() => limiter.explain(request), "consume_empty", /names no measure that a limit counts/);
+      await refused(() => limiter.topUp({ ...on, amounts: {} }), "consume_empty", /top-up/);
       const { outcome } = await limiter.explain(on);
       assert.equal(outcome, "granted");
     });

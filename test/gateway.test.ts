@@ -104,7 +104,7 @@ test("no line is wider than 80 columns, whatever the numbers", async (t) => {
 
 test("a quota and a schedule are shown on a day that passes in a moment", async () => {
   const lines = await dayLines();
-  assert.match(lines[0] ?? "", /time is compressed/);
+  assert.match(lines[0] ?? "", /^A simulated day/);
   const rows = lines.slice(4).map((line) => line.trim().split(/ {2,}/));
   assert.deepEqual(
     rows.map(([time, , granted, left]) => [time, granted, left]),
@@ -142,7 +142,7 @@ test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async
   assert.match(stdout, /^Summary after \d+\.\d s$/m);
   // How many calls were under way is up to the machine; each was told of and is in the summary.
   const cut = [...stdout.matchAll(/\w+ {2}cut short/g)].length;
-  const [, counted = "0"] = /^ {2}cut short at the end, all given back: (\d+)$/m.exec(stdout) ?? [];
+  const [, counted = "0"] = /^ {2}stopped with the run, tokens given back: (\d+)$/m.exec(stdout) ?? [];
   assert.equal(Number(counted), cut);
 });
 
@@ -312,7 +312,7 @@ async function runFor(seconds: number, cwd: string): Promise<string> {
 /** The summary without its numbers, and without the lines that only some runs have. */
 function summaryShape(stdout: string): string[] {
   const [, summary = ""] = /^(Summary after [\s\S]*)/m.exec(stdout) ?? [];
-  const lines = summary.split("\n").filter((line) => !/refused by|cut short/.test(line));
+  const lines = summary.split("\n").filter((line) => !/refused by|stopped with the run/.test(line));
   // Only some runs end in debt.
   const told = lines.map((line) => line.replace(/ \+ [\d,]+ owed/, ""));
   return told.map((line) =>

@@ -243,7 +243,7 @@ for (const [name, open] of EVERY_STORE) {
     const limiter = await openFamily(open(clock, t), clock, { unnamedLimits: "refuse" });
     await assert.rejects(limiter.acquire({ ...GPT, consume: { tpm: 5 } }), {
       code: "measure_missing",
-      message: /does not say how much usd it uses: proj-1 is charged with it/,
+      message: /does not say how much usd it uses: the limit usd of proj-1 counts it/,
     });
     await assert.rejects(limiter.explain({ ...GPT, consume: { tpm: 5 } }), code("measure_missing"));
     await assert.rejects(limiter.timeUntilAvailable({ ...GPT, consume: { tpm: 5 } }), code("measure_missing"));
@@ -312,10 +312,10 @@ test("whoever misses a limit that those of the entity or its plan hide is told w
     );
   assert.match(
     await toldTo("alone", "tpm"),
-    /measures: apd\. The limits of alone are its own, in place of those of gpt-4 unless they inherit\. Set a limit/,
+    /measures: apd\. alone has limits of its own instead of those of gpt-4, unless they inherit\. Set a limit/,
   );
-  assert.match(await toldTo("of-gold", "tpm"), /of of-gold are those of its plan, in place of those of gpt-4 unless/);
-  assert.doesNotMatch(await toldTo("key-1", "usd"), /in place of/);
+  assert.match(await toldTo("of-gold", "tpm"), /of-gold has the limits of its plan instead of those of gpt-4, unless/);
+  assert.doesNotMatch(await toldTo("key-1", "usd"), /instead of/);
   await limiter.setLimits("alone", [Limit.perDay("apd", 5)], { inherit: true });
   await limiter.acquire({ entityId: "alone", resource: "gpt-4", consume: { tpm: 1 } });
   await limiter.close();

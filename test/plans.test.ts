@@ -213,7 +213,7 @@ for (const [name, openStore] of EVERY_STORE) {
       );
       await assert.rejects(
         limiter.deletePlan("gold"),
-        (error) => error instanceof ConflictError && error.code === "plan_in_use" && error.message.includes(" a "),
+        (error) => error instanceof ConflictError && error.code === "plan_in_use" && error.message.includes(" a;"),
       );
       await limiter.deleteEntity("a");
       await limiter.deletePlan("gold");

@@ -53,7 +53,7 @@ for (const [name, openStore] of EVERY_STORE) {
       const missing = {
         name: "ValidationError",
         code: "limits_missing",
-        message: /Or did you mean the resource api\?$/,
+        message: /Did you mean the resource api\?$/,
       };
       const typo = { ...request, resource: "apii" };
       for (const way of [

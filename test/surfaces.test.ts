@@ -32,8 +32,8 @@ test("in code a remedy is a call", async () => {
     [() => limiter.getPlan("ghost"), /create it with createPlan\.$/],
     [() => ask("key-2", "other"), /Set some with setLimits, .* or pass them in `limits`\.$/],
     [() => ask("key-1", "gpt-4"), /is disabled for key-1 \(entityDefault\); enable it with setAccess\.$/],
-    [() => limiter.getEntity("a b"), /entityIdOf\(text\) makes one of any text\.$/],
-    [() => limiter.recoverNamespace("nowhere"), /listOrphanNamespaces shows/],
+    [() => limiter.getEntity("a b"), /entityIdOf\(text\) makes one from any text\.$/],
+    [() => limiter.recoverNamespace("nowhere"), /listOrphanNamespaces lists/],
   ] as const) {
     assert.match(await messageOf(call), message);
   }
@@ -66,13 +66,13 @@ test("over HTTP a remedy is a route, on the page what stands there to press", as
       "POST",
       `${NS}/acquire`,
       take("key-1", "gpt-4"),
-      /for it on all resources.*PUT \S+\/access\.$/,
+      /for this entity on all resources.*PUT \S+\/access\.$/,
       /Access and cascade/,
     ],
     ["GET", `${NS}/plans/ghost`, undefined, /create it with POST \S+\/plans\.$/, /New plan under Plans/],
     ["POST", `${NS}/entities`, { id: "a b" }, /Invalid entity id "a b"/, /Invalid entity id "a b"/],
     ["GET", "/v1/namespaces/nowhere/entities", undefined, /with POST \/v1\/namespaces\.$/, /Create under Namespaces/],
-    ["POST", "/v1/orphans/nowhere/recover", undefined, /GET \/v1\/orphans shows/, /Namespaces shows/],
+    ["POST", "/v1/orphans/nowhere/recover", undefined, /GET \/v1\/orphans lists/, /the page Namespaces lists/],
   ] as const) {
     for (const [headers, message] of [
       [{}, route],
@@ -97,7 +97,10 @@ test("on the command line a remedy is a command", async (t) => {
     ["entity create key-1", /`zae-limiter entity update`/],
     ["entity create x --parent ghost", /`zae-limiter entity create ghost`/],
     ["acquire key-2 other -c rpm=1", /resource/],
-    ["acquire key-1 gpt-4 -c rpm=1", /\(for it on this resource\); enable it with `zae-limiter access set enforce`/],
+    [
+      "acquire key-1 gpt-4 -c rpm=1",
+      /\(for this entity on this resource\); enable it with `zae-limiter access set enforce`/,
+    ],
     ["entity create a/b", /Invalid entity id "a\/b"/],
     ["namespace recover nowhere --yes", /`zae-limiter namespace orphans`/],
   ] as const) {

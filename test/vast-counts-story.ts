@@ -96,8 +96,8 @@ export async function vastSumsStory(store: Store, clock: SimulatedClock, options
       await assert.rejects(asking(MOST, 1), {
         code: "amount_invalid",
         message:
-          `consume of "tpm" is ${MOST + 1} on all resources of the request together, which a total of ${org} ` +
-          `counts as one; ask for at most ${MOST} in one request.`,
+          `consume of "tpm" is ${MOST + 1} on all resources of the request together, and a total of ${org} ` +
+          `counts their sum; ask for at most ${MOST} in one request.`,
       });
       assert.deepEqual([await used(org, "*"), await used(key, "api"), await used(key, "web")], [0, 0, 0]);
       await (await asking(1, 1)).rollback();

@@ -74,7 +74,7 @@ test("a refusal of 0 by a limit that owes less than a token says that it owes, n
   await owing(limiter, (ms) => clock.advance(ms));
   const { outcome, reason, retryAfterMs } = await limiter.explain({ ...about, consume: { n: 0 } });
   assert.deepEqual([outcome, retryAfterMs], ["refused", 3_240_000]);
-  assert.equal(reason, "n of k owes 1 and is asked for 0; nothing is granted before that is paid");
+  assert.equal(reason, "n of k is 1 in debt, 0 requested; nothing is granted until the debt is refilled");
   await assert.rejects(limiter.acquire({ ...about, consume: { n: 0 } }), (error) => {
     assert.ok(error instanceof RateLimitExceeded);
     const { statuses } = error.toProblem() as { statuses: { available: number; exceeded: boolean }[] };
@@ -114,7 +114,10 @@ test("the command line shows a debt below a token as -1, and says that it owes",
   assert.match(listed ?? "", /"available":\s*-1\b/);
   assert.match(explained ?? "", /"available":\s*-1\b/);
   const refused = await here(["acquire", "k", "r", "-c", "n=0", "--allow-unknown", "--store", `sqlite:${file}`]);
-  assert.match(refused.stdout, /^Refused: n of k owes 1 and is asked for 0; nothing is granted before that is paid\. /);
+  assert.match(
+    refused.stdout,
+    /^Refused: n of k is 1 in debt, 0 requested; nothing is granted until the debt is refilled\. /,
+  );
 });
 
 test("the page counts on from what it was told, and shows no debt as paid before it is", () => {

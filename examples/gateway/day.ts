@@ -17,8 +17,8 @@ export async function dayLines(): Promise<string[]> {
     Limit.perHour("atOnce", 10, { schedule: [{ cron: "* 9-17 * * *", tz: ZONE, scale: 0.5 }] }),
   ]);
   const lines = [
-    "A day in a moment: time is compressed, a line is two hours. 50 reports a day,",
-    "full again at midnight in Berlin; 10 at once, half of that in office hours.",
+    "A simulated day, one line per two hours: 50 reports a day,",
+    "reset at midnight in Berlin; 10 at once, 5 during office hours.",
     "",
     "  Berlin  asked granted  left today  at once",
   ];

@@ -6,7 +6,7 @@ const LABEL_WIDTH = 12;
 
 /** What a newcomer is looking at. */
 export const INTRODUCTION: readonly string[] = [
-  "A call takes 1 rpm and its estimated tpm from key and project, or nothing.",
+  "Each call takes 1 rpm and its estimated tpm from key and project: both or none.",
   "steady waits its turn; bursty sends 8 calls at once; greedy never backs off.",
   `Each key:    ${termsWords(KEY_TERMS)}.`,
   `The project: ${termsWords(PROJECT_TERMS)}.`,
@@ -38,7 +38,7 @@ export function eventWords(event: CallEvent): string {
     case "failed":
       return `model overloaded: 1 rpm, ${whole(event.estimate)} tpm given back`;
     case "cut":
-      return `the run ended: 1 rpm, ${whole(event.estimate)} tpm given back`;
+      return `stopped with the run: 1 rpm, ${whole(event.estimate)} tpm given back`;
   }
 }
 
@@ -79,7 +79,7 @@ export function callRows(tally: Tally, withTokens: boolean): string[] {
 
 export function refusedByWords(tally: Tally): string {
   const most = [...tally.refusedBy].sort(([, a], [, b]) => b - a);
-  return most.length === 0 ? "nobody yet" : most.map(([limit, count]) => `${limit} ${count}`).join(", ");
+  return most.length === 0 ? "none yet" : most.map(([limit, count]) => `${limit} ${count}`).join(", ");
 }
 
 export function summaryLines(summary: {
@@ -101,15 +101,15 @@ export function summaryLines(summary: {
     ...callRows(tally, true).map((row) => `  ${row}`),
     "",
     ...wrapped(`  refused by: ${refusedByWords(tally)}`),
-    ...(cut === 0 ? [] : [`  cut short at the end, all given back: ${cut}`]),
+    ...(cut === 0 ? [] : [`  stopped with the run, tokens given back: ${cut}`]),
     "",
-    "Usage of this run, read back with limiter.usage: failed calls were granted,",
-    "but cost nothing.",
+    "Usage of this run, from limiter.usage. Failed calls were granted,",
+    "and their tokens given back.",
     "",
     `  ${"".padEnd(LABEL_WIDTH)}${"granted".padStart(8)}${"rpm".padStart(10)}${"tpm".padStart(10)}`,
     ...stored,
     "",
-    `The data lies in ${file}; the next run goes on from there.`,
+    `The data is in ${file}; the next run continues with it.`,
     `Remove it with: rm ${file}*`,
     "",
     proofLine(proof),
@@ -132,7 +132,7 @@ export interface Proof {
  * is charged although it is not there, and is owed until it is refilled; that is counted as used, too.
  */
 export function proofLine({ used, elapsedMs, left, isChanged }: Proof): string {
-  if (isChanged) return `${PROJECT}: used ${whole(used)}; limits were changed by hand, so its bound is not known`;
+  if (isChanged) return `${PROJECT}: used ${whole(used)}; limits were changed by hand, so the maximum is unknown`;
   const { perMinute, burst } = PROJECT_TERMS.tpm;
   // Rounded up, so that what is shown can be checked by hand and the bound is not below the true one.
   const tenths = Math.ceil(elapsedMs / 100);

@@ -99,7 +99,7 @@ export function parseLines(text: string, name: string): readonly ArchiveLine[] {
       if (parsed !== undefined) return parsed;
       throw new LimiterError(
         "archive_unreadable",
-        `Line ${i + 1} of ${name} is no audit event; restore the object from a backup, or move it away.`,
+        `Line ${i + 1} of ${name} is not an audit event; restore the object from a backup, or move it away.`,
       );
     });
 }

@@ -48,14 +48,14 @@ async function streamOf({ table, client }: DynamoStreamOptions): Promise<{ arn: 
   if (StreamSpecification?.StreamEnabled !== true || LatestStreamArn === undefined) {
     throw new LimiterError(
       "stream_missing",
-      `The table "${table}" has no stream, so nobody is told what expires; switch one on with NEW_AND_OLD_IMAGES.`,
+      `The table "${table}" has no stream, so expired items cannot be archived; turn one on with NEW_AND_OLD_IMAGES.`,
     );
   }
   const { StreamViewType: view = "" } = StreamSpecification;
   if (view !== "NEW_AND_OLD_IMAGES" && view !== "OLD_IMAGE") {
     throw new LimiterError(
       "stream_view",
-      `The stream of the table "${table}" has ${view}, without what an item was; it needs NEW_AND_OLD_IMAGES or OLD_IMAGE.`,
+      `The stream of the table "${table}" has ${view}, without old images; it needs NEW_AND_OLD_IMAGES or OLD_IMAGE.`,
     );
   }
   return {

@@ -61,7 +61,7 @@ export async function followShard(
   let emptyReads = 0;
   const gap = () => {
     metrics.add("Gap", 1);
-    log.warn("records are gone that nobody has read", { shard: shardId });
+    log.warn("records expired before they were read", { shard: shardId });
     position = { kind: "oldest" };
     iterator = undefined;
   };
@@ -85,7 +85,7 @@ export async function followShard(
         gap();
         continue;
       case "busy":
-        log.warn("the stream does not answer", { shard: shardId, ...wholeFault(step.cause) });
+        log.warn("the stream does not respond", { shard: shardId, ...wholeFault(step.cause) });
         if (once && ++failures > EMPTY_READS) return { kind: "failed", cause: step.cause };
         await pause(backOffMs(failures++));
         continue;

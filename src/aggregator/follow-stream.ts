@@ -105,7 +105,7 @@ class StreamRun {
     }
     if (start.gap) {
       metrics.add("Gap", 1);
-      log.warn("the stream was read before, but nothing of what was read is left; records may be gone", {});
+      log.warn("the stream was read before, but all of those records have expired; some may have been missed", {});
     }
     log.debug("following", { shard: shard.id, position: start.position.kind });
     const release = new AbortController();
@@ -134,7 +134,7 @@ class StreamRun {
     const { checkpoints, metrics, log } = this.#parts;
     if (this.#working.has(id) || !(await checkpoints.giveUp(id))) return;
     metrics.add("Gap", 1);
-    log.warn("a shard is gone before it was read to its end", { shard: id });
+    log.warn("a shard expired before it was read to its end", { shard: id });
   }
 
   /** Whether a living runner has the shard: one that has renewed its lease since it was first seen. */

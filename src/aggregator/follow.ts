@@ -134,7 +134,8 @@ class Run {
       } finally {
         source.close();
       }
-      if (state === "over") log.info("the stream was switched off and is read to its end; looking for a new one", {});
+      if (state === "over")
+        log.info("the stream was turned off and has been read to its end; looking for a new one", {});
     }
   }
 
@@ -146,7 +147,7 @@ class Run {
         await this.#sweepNow();
       } catch (error) {
         metrics.add("Errors", 1);
-        log.error("the sweep failed; the next one goes on", wholeFault(error));
+        log.error("the sweep failed; the next one continues", wholeFault(error));
       }
       await paused(clock, SWEEP_MS + Math.floor(random() * SWEEP_SPREAD_MS), [signal]);
     }

@@ -77,7 +77,7 @@ async function textOf(bytes: Uint8Array, key: string): Promise<string> {
   } catch (cause) {
     throw new LimiterError(
       "archive_unreadable",
-      `${key} of the archive is no gzip file, or not a whole one; restore it from a backup, or move it away.`,
+      `${key} of the archive is not a complete gzip file; restore it from a backup, or move it away.`,
       { cause },
     );
   }

@@ -116,7 +116,7 @@ const WRITE = "write to";
 function faultOf(cause: unknown, what: string, location: string): LimiterError {
   const { name, message } = cause instanceof Error ? cause : { name: "", message: String(cause) };
   if (name === "NoSuchBucket") {
-    const message = `There is no bucket for the archive ${location}; make it, or name another.`;
+    const message = `There is no bucket for the archive ${location}; create it, or name another.`;
     // What is to be written is not missing, it cannot be done.
     const Kind = what === WRITE ? LimiterError : NotFoundError;
     return new Kind("archive_not_found", message, { cause });
@@ -127,7 +127,7 @@ function faultOf(cause: unknown, what: string, location: string): LimiterError {
   const why = message === "" || message === "UnknownError" ? name : `${name}: ${message}`;
   return new LimiterError(
     "archive_unavailable",
-    `Could not ${what} the archive ${location} (${why}); look at the bucket's policy, its region and the endpoint.`,
+    `Could not ${what} the archive ${location} (${why}); check the bucket's policy, its region and the endpoint.`,
     { cause },
   );
 }

@@ -68,7 +68,7 @@ class Sweep {
     const { ledger, anew, metrics, log } = this.#parts;
     const found = await ledger.begin({ anew });
     if (found === "busy") {
-      log.info("another sweep is under way", {});
+      log.info("another sweep is running", {});
       return { complete: false, ...this.#counts };
     }
     this.#position = found ?? this.#beginning();
@@ -238,7 +238,7 @@ class Sweep {
       this.#counts[what] += done;
     } catch (error) {
       this.#counts.failures += 1;
-      this.#parts.log.warn("what was cut off could not be finished", { what, ...faultFields(error) });
+      this.#parts.log.warn("an interrupted operation could not be finished", { what, ...faultFields(error) });
     }
   }
 

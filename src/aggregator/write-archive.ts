@@ -55,7 +55,7 @@ export async function archiveBatch(
 }
 
 const WITHOUT_IMAGES =
-  "Expired audit events came without their content; the table's stream must have NEW_AND_OLD_IMAGES or OLD_IMAGE.";
+  "Expired audit events arrived without their content; the table's stream must have NEW_AND_OLD_IMAGES or OLD_IMAGE.";
 
 async function put({ key, day, lines }: ArchiveObject, { objects, receipts }: Archive): Promise<void> {
   // At once: a batch is a few MB at most, and this process has nothing better to do.

@@ -151,17 +151,17 @@ export class RateLimiterConstruct extends Construct {
       table?.tableArn ?? Fn.getAtt(this.template.getResource("RateLimitsTable").logicalId, "Arn").toString();
   }
 
-  /** Lets somebody take tokens, in all namespaces or in one; no limits are changed. */
+  /** Grants acquiring tokens, in all namespaces or in one, without changing limits. */
   grantAcquire(grantee: IGrantable, options: GrantOptions = {}): Grant {
     return this.#grant(grantee, options, { all: "acquire", one: "namespaceAcquire" });
   }
 
-  /** Lets somebody read everything, of all namespaces or of one. */
+  /** Grants reading everything, in all namespaces or in one. */
   grantRead(grantee: IGrantable, options: GrantOptions = {}): Grant {
     return this.#grant(grantee, options, { all: "read", one: "namespaceRead" });
   }
 
-  /** Lets somebody do everything, in all namespaces or in one. */
+  /** Grants all operations, in all namespaces or in one. */
   grantFull(grantee: IGrantable, options: GrantOptions = {}): Grant {
     return this.#grant(grantee, options, { all: "full", one: "namespaceFull" });
   }

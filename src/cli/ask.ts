@@ -8,7 +8,7 @@ export async function confirmed(context: CommandContext, options: GlobalOptions,
   if (!terminal.stdin || !terminal.stderr) {
     throw new CommandEnd({
       code: "confirmation_required",
-      message: `${question} Nobody can be asked here, and nothing was changed; give --yes.`,
+      message: `${question} Not a terminal: pass --yes to confirm. Nothing was changed.`,
       exitCode: EXIT.usage,
     });
   }

@@ -18,11 +18,11 @@ export interface AuditOptions extends ListOptions {
 
 export function auditOptions(command: Command): Command {
   return command
-    .option("-e, --entity <id>", "of one entity")
+    .option("-e, --entity <id>", "only this entity")
     .addOption(new Option("--entity-id <id>").hideHelp())
-    .option("-r, --resource <resource>", "changes of a resource's defaults")
-    .option("--system", "changes of the system defaults")
-    .option("--from, --start <instant>", "since when: ISO 8601, or a duration ago such as 7d");
+    .option("-r, --resource <resource>", "only the defaults of this resource")
+    .option("--system", "only the system defaults")
+    .option("--from, --start <instant>", "start: ISO 8601, or a duration ago such as 7d");
 }
 
 /** The id under which the events are kept, and since when they count. */
@@ -37,7 +37,7 @@ export function auditFilter(
     system === true ? "$SYSTEM" : undefined,
   ];
   const [id, ...others] = named.filter((each) => each !== undefined);
-  if (others.length > 0) throw new UsageError("-e, -r and --system name whose changes are wanted; give one.");
+  if (others.length > 0) throw new UsageError("-e, -r and --system exclude each other; give one.");
   return {
     filter: id === undefined ? {} : { entityId: id },
     fromMs: start === undefined ? Number.NEGATIVE_INFINITY : instantMs(start, "--from", nowMs),

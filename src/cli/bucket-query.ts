@@ -16,7 +16,7 @@ export function bucketQuery(
   const { entity, resource } = options;
   const isTable = () => serviceUrl(options, context) === undefined && chosenStore(options, context).kind === "dynamodb";
   if (entity === undefined && resource === undefined && isTable()) {
-    throw new UsageError("Reading all buckets of a table costs a read of each; give -e ID or -r RESOURCE.");
+    throw new UsageError("Listing every bucket would read the whole table; give -e ID or -r RESOURCE.");
   }
   return {
     ...(entity === undefined ? {} : { entityId: entity }),

@@ -12,7 +12,7 @@ export function changesText(changes: readonly StackChange[], paint: Paint): stri
 
 function lineOf({ action, logicalId, type, replacement, from, to }: StackChange, paint: Paint): string {
   const what = type === undefined ? logicalId : `${logicalId} (${type})`;
-  const anew = replacement === "True" ? ", made anew" : replacement === "Conditional" ? ", perhaps made anew" : "";
+  const anew = replacement === "True" ? ", replaced" : replacement === "Conditional" ? ", perhaps replaced" : "";
   const values = from === undefined && to === undefined ? "" : `: ${valueText(from)} -> ${valueText(to)}`;
   return printable(`${MARKS[action]} ${what}${anew}${values}`).replace(/^./, (mark) => paint(COLORS[action], mark));
 }

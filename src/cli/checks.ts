@@ -22,7 +22,7 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
   if (serviceUrl(options, context) === undefined) await storeChecks(context, options, { found, add });
   else await (await import("./service-checks.ts")).serviceChecks(context, options, add);
   const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
-  const unknown = missing.map((name) => ({ name, ok: null, detail: "not looked at, because of what is not well" }));
+  const unknown = missing.map((name) => ({ name, ok: null, detail: "skipped: an earlier check failed" }));
   return [...found, ...unknown].sort((a, b) => NAMES.indexOf(a.name) - NAMES.indexOf(b.name));
 }
 
@@ -39,7 +39,7 @@ async function storeChecks(
     try {
       const { id } = await limiter.getNamespace(namespace);
       add("store", true, `${place.name} answers`);
-      add("namespace", true, `${namespace} is there`);
+      add("namespace", true, `${namespace} exists`);
       await inspected(place, { namespaceId: id, timeoutMs, options }, add);
     } finally {
       await limiter.close();
@@ -68,7 +68,7 @@ function addFault(
     return;
   }
   if (/^(schema_|version_|client_|shared_|table_(migrating|shared|taken_over)|index_projection)/.test(code)) {
-    if (!has("store")) add("store", true, `${place.name} is there`);
+    if (!has("store")) add("store", true, `${place.name} exists`);
     add("version", false, message, versionRemedy(code, place));
     return;
   }
@@ -94,7 +94,7 @@ function versionRemedy(code: string, place: StorePlace): string {
       return "Leave --shared-table out.";
     // Older or newer: the message says which.
     case "schema_version":
-      return `zae-limiter migrate --name ${table} where the table is older, else upgrade zae-limiter.`;
+      return `If the table is older: zae-limiter migrate --name ${table}. Otherwise upgrade zae-limiter.`;
     default:
       return "Upgrade zae-limiter, or name another store.";
   }
@@ -113,14 +113,8 @@ async function inspected(
     add("version", true, `schema ${await schemaOf(place, options)}`);
     add("clock", true, "all processes on the file share this machine's clock");
     const denied = [place.file, dirname(place.file)].filter((path) => !isWritable(path));
-    if (denied.length === 0) add("permissions", true, "the file and its folder can be written");
-    else
-      add(
-        "permissions",
-        false,
-        `${denied.join(" and ")} cannot be written`,
-        "Give this user the right to write there.",
-      );
+    if (denied.length === 0) add("permissions", true, "the file and its folder are writable");
+    else add("permissions", false, `${denied.join(" and ")} not writable`, "Give this user write permission.");
     return;
   }
   const { inspectTable } = await import("../entry/dynamodb.ts");
@@ -130,7 +124,7 @@ async function inspected(
   const isNear = Math.abs(aheadMs) <= AHEAD_MAX_MS;
   const off = `this machine is ${Math.abs(aheadMs)} ms ${aheadMs < 0 ? "behind" : "ahead of"} DynamoDB`;
   if (isNear) add("clock", true, off);
-  else add("clock", false, off, "Set the machine's clock, or let it be kept by NTP.");
+  else add("clock", false, off, "Set the machine's clock, or use NTP.");
   if (denied.length === 0) add("permissions", true, "every operation that a limiter needs is allowed");
   else add("permissions", false, `not allowed: ${denied.join(", ")}`, "Allow them in the policy of this user or role.");
 }

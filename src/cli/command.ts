@@ -64,6 +64,6 @@ export function repeated(value: string, before: readonly string[] | undefined): 
 /** The two options of every list. */
 export function listOptions(command: Command): Command {
   return command
-    .option("--max <n>", "at most so many")
-    .option("--cursor <cursor>", "go on where a list of --max ended");
+    .option("--max <n>", "at most this many")
+    .option("--cursor <cursor>", "continue after a list that --max ended");
 }

@@ -7,17 +7,17 @@ const totals = () => import("./commands/totals.ts");
 export const PLAN_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["plan", "create"],
-    summary: "Make a plan",
+    summary: "Create a plan",
     load: async () => (await import("./commands/plan-create.ts")).planCreate,
   },
   {
     path: ["plan", "list"],
-    summary: "All plans",
+    summary: "List plans",
     load: async () => (await import("./commands/plan-list.ts")).planList,
   },
   {
     path: ["plan", "get"],
-    summary: "One plan",
+    summary: "Show a plan",
     load: async () => (await import("./commands/plan-get.ts")).planGet,
   },
   {
@@ -32,32 +32,32 @@ export const PLAN_COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["plan", "set-limits"],
-    summary: "Set limits of a plan",
+    summary: "Set the limits of a plan",
     load: async () => (await limits()).planSetLimits,
   },
   {
     path: ["plan", "get-limits"],
-    summary: "Limits of a plan",
+    summary: "Show the limits of a plan",
     load: async () => (await limits()).planGetLimits,
   },
   {
     path: ["plan", "delete-limits"],
-    summary: "Delete limits of a plan",
+    summary: "Delete the limits of a plan",
     load: async () => (await limits()).planDeleteLimits,
   },
   {
     path: ["plan", "set-totals"],
-    summary: "Set what each entity of a plan has over all resources",
+    summary: "Set the totals of a plan: limits over all resources, for each entity",
     load: async () => (await totals()).planSetTotals,
   },
   {
     path: ["plan", "get-totals"],
-    summary: "Limits of a plan over all resources",
+    summary: "Show the totals of a plan",
     load: async () => (await totals()).planGetTotals,
   },
   {
     path: ["plan", "delete-totals"],
-    summary: "Delete them",
+    summary: "Delete the totals of a plan",
     load: async () => (await totals()).planDeleteTotals,
   },
 ];
@@ -66,17 +66,17 @@ export const PLAN_COMMANDS: readonly CommandEntry[] = [
 export const ENTITY_TOTALS: readonly CommandEntry[] = [
   {
     path: ["entity", "set-totals"],
-    summary: "Set limits of an entity over all resources",
+    summary: "Set the totals of an entity: limits over all resources",
     load: async () => (await totals()).entitySetTotals,
   },
   {
     path: ["entity", "get-totals"],
-    summary: "Limits of an entity over all resources",
+    summary: "Show the totals of an entity",
     load: async () => (await totals()).entityGetTotals,
   },
   {
     path: ["entity", "delete-totals"],
-    summary: "Delete them",
+    summary: "Delete the totals of an entity",
     load: async () => (await totals()).entityDeleteTotals,
   },
 ];
@@ -85,17 +85,17 @@ export const ENTITY_TOTALS: readonly CommandEntry[] = [
 export const SYSTEM_TOTALS: readonly CommandEntry[] = [
   {
     path: ["system", "set-totals"],
-    summary: "Set what each entity has over all resources",
+    summary: "Set the default totals of every entity: limits over all resources",
     load: async () => (await totals()).systemSetTotals,
   },
   {
     path: ["system", "get-totals"],
-    summary: "Limits of everybody over all resources",
+    summary: "Show the default totals of every entity",
     load: async () => (await totals()).systemGetTotals,
   },
   {
     path: ["system", "delete-totals"],
-    summary: "Delete them",
+    summary: "Delete the default totals of every entity",
     load: async () => (await totals()).systemDeleteTotals,
   },
 ];

@@ -3,22 +3,22 @@ import type { CommandEntry } from "./command-entry.ts";
 export const LEASE_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["lease", "list"],
-    summary: "Leases that are open",
+    summary: "List open leases",
     load: async () => (await import("./commands/lease-list.ts")).leaseList,
   },
   {
     path: ["lease", "show"],
-    summary: "One lease",
+    summary: "Show a lease",
     load: async () => (await import("./commands/lease-show.ts")).leaseShow,
   },
   {
     path: ["lease", "settle"],
-    summary: "End a lease with what it came to in total",
+    summary: "End a lease with the amounts actually used",
     load: async () => (await import("./commands/lease-settle.ts")).leaseSettle,
   },
   {
     path: ["lease", "rollback"],
-    summary: "Give everything back and end the lease",
+    summary: "End a lease and give everything back",
     load: async () => (await import("./commands/lease-rollback.ts")).leaseRollback,
   },
 ];
@@ -26,7 +26,7 @@ export const LEASE_COMMANDS: readonly CommandEntry[] = [
 export const EVENT_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["events", "follow"],
-    summary: "Takes, refusals and changes as they happen, until Ctrl-C",
+    summary: "Follow acquires, refusals and changes as they happen",
     load: async () => (await import("./commands/events-follow.ts")).eventsFollow,
   },
 ];

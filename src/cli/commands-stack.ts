@@ -4,27 +4,27 @@ import type { CommandEntry } from "./command-entry.ts";
 export const STACK_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["deploy"],
-    summary: "Make the stack on AWS, or change it",
+    summary: "Create or change a stack on AWS",
     load: async () => (await import("./commands/deploy.ts")).deploy,
   },
   {
     path: ["update"],
-    summary: "Bring a stack to this version, or change it",
+    summary: "Update a stack to this version, or change it",
     load: async () => (await import("./commands/deploy.ts")).update,
   },
   {
     path: ["status"],
-    summary: "What a stack consists of, and whether it is ready",
+    summary: "Show the parts of a stack and whether it is ready",
     load: async () => (await import("./commands/status.ts")).status,
   },
   {
     path: ["list"],
-    summary: "All stacks of a region",
+    summary: "List the stacks in a region",
     load: async () => (await import("./commands/list.ts")).list,
   },
   {
     path: ["check"],
-    summary: "Whether client, table and functions fit together",
+    summary: "Check that client, table and functions are compatible",
     load: async () => (await import("./commands/check.ts")).check,
   },
   {
@@ -34,12 +34,12 @@ export const STACK_COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["template"],
-    summary: "The stack as a template of CloudFormation",
+    summary: "Print the CloudFormation template of a stack",
     load: async () => (await import("./commands/template.ts")).template,
   },
   {
     path: ["lambda-export"],
-    summary: "Write the code of a function as a zip",
+    summary: "Write the code of a Lambda function to a zip file",
     load: async () => (await import("./commands/lambda-export.ts")).lambdaExport,
   },
 ];

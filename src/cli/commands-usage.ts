@@ -4,37 +4,37 @@ import type { CommandEntry } from "./command-entry.ts";
 export const USAGE_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["usage", "list"],
-    summary: "What was used, window by window",
+    summary: "List usage by window",
     load: async () => (await import("./commands/usage-list.ts")).usageList,
   },
   {
     path: ["usage", "summary"],
-    summary: "What was used, added up",
+    summary: "Sum up usage over a time range",
     load: async () => (await import("./commands/usage-summary.ts")).usageSummary,
   },
   {
     path: ["usage", "totals"],
-    summary: "What each entity used, or what was used of each resource",
+    summary: "Sum up usage for each entity or each resource",
     load: async () => (await import("./commands/usage-totals.ts")).usageTotals,
   },
   {
     path: ["usage", "export"],
-    summary: "Usage as CSV, NDJSON or JSON",
+    summary: "Export usage as CSV, NDJSON or JSON",
     load: async () => (await import("./commands/usage-export.ts")).usageExport,
   },
   {
     path: ["usage", "chart"],
-    summary: "Usage drawn in the terminal",
+    summary: "Draw usage as a chart in the terminal",
     load: async () => (await import("./commands/usage-chart.ts")).usageChart,
   },
   {
     path: ["refusals", "list"],
-    summary: "Who was refused and by whose limit, window by window",
+    summary: "List refusals by window",
     load: async () => (await import("./commands/refusals-list.ts")).refusalsList,
   },
   {
     path: ["refusals", "top"],
-    summary: "Who was refused most",
+    summary: "Show who was refused most often",
     load: async () => (await import("./commands/refusals-top.ts")).refusalsTop,
   },
 ];

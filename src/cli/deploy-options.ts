@@ -41,9 +41,9 @@ export interface DeployOptions extends StackCommandOptions {
 /** What can be switched off, and on again: `--enable-alarms`, `--no-alarms`. */
 const SWITCHES = [
   ["iam", "roles and policies"],
-  ["aggregator", "the function that archives audit events and sweeps"],
+  ["aggregator", "the function that archives audit events and sweeps the table"],
   ["provisioner", "the function behind Custom::ZaeLimiterLimits"],
-  ["audit-archival", "the bucket for audit events that expire"],
+  ["audit-archival", "the bucket for expired audit events"],
   ["alarms", "alarms and dashboard"],
   ["regional-names", "the region in names of roles, policies and the dashboard"],
 ] as const;
@@ -56,24 +56,24 @@ export function deployOptions(command: Command): Command {
   switchedOn(command, "iam", undefined);
   command
     .option("--create-iam-roles", "roles for applications, administrators and readers")
-    .option("--trust <arn>", "who may take these roles; repeatable", repeated)
-    .option("--permission-boundary <policy>", "a policy, by name or ARN, that bounds every role")
+    .option("--trust <arn>", "who may assume these roles; repeatable", repeated)
+    .option("--permission-boundary <policy>", "the permissions boundary of every role: a policy's name or ARN")
     .option("--role-name-format <format>", "names of roles, such as acme-{}")
     .option("--policy-name-format <format>", "names of policies, such as acme-{}")
-    .option("--aggregator-role-arn <arn>", "a role for the aggregator that is there already")
-    .option("--alarm-sns-topic <arn>", "the topic that alarms are told to")
-    .addOption(new Option("--projection <what>", "what GSI2 has of an item").choices(["KEYS_ONLY", "ALL"]))
-    .option("--table-arn <arn>", "a table of your own: everything but the table is made")
+    .option("--aggregator-role-arn <arn>", "an existing role for the aggregator")
+    .option("--alarm-sns-topic <arn>", "the topic for alarms")
+    .addOption(new Option("--projection <what>", "the projection of the index GSI2").choices(["KEYS_ONLY", "ALL"]))
+    .option("--table-arn <arn>", "use your own table: everything but the table is created")
     .option("--stream-arn <arn>", "the stream of that table")
     .option("--kms-key-arn <arn>", "a key of your own for table, archive, queue, logs and functions")
     .option("--enable-deletion-protection", "the table refuses to be deleted")
-    .option("--no-deletion-protection", "it does not")
+    .option("--no-deletion-protection", "the table can be deleted")
     .option("--lambda-memory <mb>", "memory of the aggregator; default 256")
     .option("--lambda-timeout <seconds>", "how long it may run; default 900")
     .option("--log-retention-days <days>", "how long logs are kept; default 30")
-    .option("--usage-retention-days <days>", "how long usage is kept, in every namespace there is; default 90")
+    .option("--usage-retention-days <days>", "how long usage is kept, in every namespace; default 90")
     .option("--audit-archive-glacier-days <days>", "when archived events move to Glacier; default 90")
-    .option("--lambda-duration-threshold-pct <percent>", "part of its time that is worth an alarm; default 80")
+    .option("--lambda-duration-threshold-pct <percent>", "percentage of its timeout that raises an alarm; default 80")
     .option("--enable-tracing", "X-Ray for the functions")
     .option("--pitr-recovery-days <days>", "how far back the table can be restored; default 35")
     .option("-t, --tag <key=value>", "a tag of the stack; repeatable", repeated);

@@ -49,7 +49,7 @@ export function faultOf(error: unknown, endingIn: (word: string) => readonly str
   }
   const message = error instanceof Error ? error.message : String(error);
   if (isSystemError(error)) return { code: "file_failed", message: sentence(message, endingIn), exitCode: EXIT.store };
-  const where = "This is a defect of zae-limiter; please report it with the output of --debug";
+  const where = "This is a bug in zae-limiter; please report it with the output of --debug";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
 }
 
@@ -81,7 +81,7 @@ function sentence(message: string, endingIn: (word: string) => readonly string[]
 function stopped(said: string): string {
   const text = said
     .replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?")
-    .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; --help shows those there are");
+    .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; see --help");
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.?]$/.test(begun) ? begun : `${begun}.`;
 }

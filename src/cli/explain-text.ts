@@ -5,7 +5,7 @@ import { durationText, limitText, waitText } from "./limit-print.ts";
 export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
   const { entityId, resource, outcome, levels } = explanation;
   if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(levels)}.`;
-  const bypass = levels[0]?.access === "bypass" ? ` ${entityId} is let through without being limited (bypass).` : "";
+  const bypass = levels[0]?.access === "bypass" ? ` ${entityId} bypasses its limits.` : "";
   if (consume === undefined) return `${entityId} may take ${mostText(levels)} from ${resource} now.${bypass}`;
   const asked = listOf(Object.entries(consume).map(([limit, tokens]) => `${tokens} ${limit}`));
   switch (outcome) {
@@ -84,7 +84,7 @@ function disabledText(levels: readonly LevelExplanation[]): string {
   const level = levels.find(({ access }) => access === "disabled");
   if (level === undefined) return "it is disabled";
   const { entityId, accessSource } = level;
-  if (accessSource === "resource") return "it is disabled for everybody";
+  if (accessSource === "resource") return "the resource is disabled for every entity";
   return accessSource === "entity" ? `${entityId} is disabled on it` : `${entityId} is disabled on everything`;
 }
 

@@ -65,15 +65,15 @@ async function written(
 }
 
 const WHY: Readonly<Record<string, string>> = {
-  ENOSPC: "no space is left on the device; make room, or name another place",
-  EDQUOT: "the quota of the disk is used up; make room, or name another place",
-  EIO: "the device answered with an error",
+  ENOSPC: "no space is left on the device; free some space, or name another place",
+  EDQUOT: "the quota of the disk is used up; free some space, or name another place",
+  EIO: "the device reported an error",
   ENOENT: "there is no such file or folder",
-  ENOTDIR: "a part of its path is no folder",
+  ENOTDIR: "a part of its path is not a folder",
   EISDIR: "it is a folder",
   EACCES: "permission is denied",
   EPERM: "permission is denied",
-  EROFS: "the file system can only be read",
+  EROFS: "the file system is read-only",
 };
 
 function whyOf(error: unknown): string {

@@ -53,7 +53,7 @@ export function hiddenText(hidden: readonly HiddenLimit[]): string {
     ({ resource, source, limit, replaced }) =>
       `  ${limitText(limit)}  ${wordsOf(source, resource)}${replaced ? ", replaced" : ""}\n`,
   );
-  const keeps = hidden.some(({ replaced }) => !replaced) ? "With --inherit, those that are not replaced stay.\n" : "";
+  const keeps = hidden.some(({ replaced }) => !replaced) ? "With --inherit, limits of other names stay.\n" : "";
   return `Limits that would no longer apply:\n${lines.join("")}${keeps}`;
 }
 
@@ -65,7 +65,7 @@ export function lostText(hidden: readonly HiddenLimit[]): string {
   const names = [...new Set(lost.map(({ limit }) => limit.name))].join(", ");
   const places = [...new Set(lost.map(({ source, resource }) => wordsOf(source, resource)))];
   const more = places.length > PLACES_MAX ? ` and ${places.length - PLACES_MAX} more` : "";
-  return `These limits hide others: ${names} ${places.slice(0, PLACES_MAX).join(", ")}${more}. With --inherit those stay.\n`;
+  return `These limits hide others: ${names} ${places.slice(0, PLACES_MAX).join(", ")}${more}. With --inherit they stay.\n`;
 }
 
 const PLACES_MAX = 3;

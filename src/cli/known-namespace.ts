@@ -28,7 +28,7 @@ export async function recoverable(limiter: CommandLimiter, id: string): Promise<
     if (each === id) {
       throw new ConflictError(
         "namespace_not_deleted",
-        `The namespace ${id} is ${status}; only a deleted one can be recovered.`,
+        `The namespace ${id} is ${status}; only deleted namespaces can be recovered.`,
       );
     }
     isNameTaken ||= name === found?.name;

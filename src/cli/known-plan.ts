@@ -14,7 +14,7 @@ export async function requirePlan(limiter: CommandLimiter, id: string): Promise<
     const known = (await limiter.listPlans({ limit: NAMES_MAX })).map((plan) => plan.id);
     throw new NotFoundError(
       "plan_not_found",
-      `There is no plan "${id}"${nearText(id, known)} Make it with \`zae-limiter plan create ${id}\`.`,
+      `There is no plan "${id}"${nearText(id, known)} Create it with \`zae-limiter plan create ${id}\`.`,
     );
   }
 }

@@ -27,12 +27,12 @@ export async function requireKnown(
     throw new NotFoundError(
       "resource_not_found",
       `There is no resource "${resource}"${nearText(resource, await resourcesOf(limiter))} ` +
-        "`zae-limiter resource set-defaults` makes one known; --allow-unknown goes on without.",
+        "Create it with `zae-limiter resource set-defaults`, or pass --allow-unknown.",
     );
   }
   if (entityId !== undefined && !(await isKnownEntity(limiter, entityId, resource))) {
     const { message } = await entityMissing(limiter, entityId);
-    throw new NotFoundError("entity_not_found", `${message} --allow-unknown goes on without.`);
+    throw new NotFoundError("entity_not_found", `${message} Or pass --allow-unknown.`);
   }
 }
 
@@ -60,7 +60,7 @@ async function entityMissing(limiter: CommandLimiter, id: string): Promise<NotFo
   const known = (await limiter.listEntities({ limit: NAMES_MAX })).map((entity) => entity.id);
   return new NotFoundError(
     "entity_not_found",
-    `There is no entity "${id}"${nearText(id, known)} Make it with \`zae-limiter entity create ${id}\`.`,
+    `There is no entity "${id}"${nearText(id, known)} Create it with \`zae-limiter entity create ${id}\`.`,
   );
 }
 

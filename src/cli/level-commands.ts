@@ -34,9 +34,12 @@ export interface SetLevelOptions extends LevelFlags {
 /** The options of `LevelFlags`. */
 export function levelFlags(command: Command): Command {
   return command
-    .option("--inherit", "add to the limits of the levels after it: the same name replaces, others stay")
-    .option("--applies-to <everyone|callers>", "callers: only the entity that asks, not its parents; default everyone")
-    .option("--if-absent", "set them only where there are none");
+    .option("--inherit", "keep limits of less specific levels, except those of the same name")
+    .option(
+      "--applies-to <everyone|callers>",
+      "callers: only the entity that makes a request, not its parents; default everyone",
+    )
+    .option("--if-absent", "set them only if none are set");
 }
 
 export function flagsOf({ inherit, appliesTo, ifAbsent }: LevelFlags): SetOptions {
@@ -52,7 +55,7 @@ export function flagsOf({ inherit, appliesTo, ifAbsent }: LevelFlags): SetOption
 /** The limits of `-l`, at least one. */
 export function givenLimits({ limit, soft }: Pick<SetLevelOptions, "limit" | "soft">): readonly Limit[] {
   if (limit === undefined) {
-    throw new UsageError("Which limits? Give -l NAME:AMOUNT[/PERIOD][:BURST], such as -l rpm:100.");
+    throw new UsageError("No limit is given; give -l NAME:AMOUNT[/PERIOD][:BURST], such as -l rpm:100.");
   }
   return checkedLimits(limitsOf(limit, soft ?? []));
 }
@@ -77,7 +80,7 @@ export async function setLevel(
     await printChange(context, options, { ...where, ...config, changed, before, hides }, () =>
       [
         levelBlock(title, config),
-        changed && before.limits.length > 0 ? levelBlock("In place of:", before) : "",
+        changed && before.limits.length > 0 ? levelBlock("Replaces:", before) : "",
         hiddenText(hides),
       ].join(""),
     );
@@ -87,7 +90,7 @@ export async function setLevel(
   const config = await levels.get(scope);
   await printChange(context, options, { ...where, ...config, changed }, () => levelBlock(title, config));
   if (options.quiet === true || isJson(options)) return EXIT.done;
-  const there = flags.ifAbsent === true && config.limits.length > 0 ? "There are limits already" : "It was so already";
+  const there = flags.ifAbsent === true && config.limits.length > 0 ? "Limits are set already" : "Nothing differs";
   const note = changed ? lostText(await hiddenBy(limiter, scope, config)) : `${there}; nothing was written.\n`;
   if (note !== "") context.output.note(note);
   return EXIT.done;
@@ -108,14 +111,14 @@ interface LevelCommands {
   readonly what: "limits" | "totals";
 }
 
-const EXIT_CODES = "\nExit codes: 4 there are none there.\n";
+const EXIT_CODES = "\nExit codes: 4 nothing is set there.\n";
 
 export function setCommand(level: LevelCommands, ...lines: readonly string[]): CommandFile<SetLevelOptions> {
   return {
     configure: (command) => {
       named(command, level)
         .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
-        .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated);
+        .option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated);
       levelFlags(command).addHelpText("after", examples(...lines));
     },
     run: (context, options, [id = ""]) => {
@@ -154,7 +157,7 @@ export function deleteCommand(level: LevelCommands): CommandFile<SetLevelOptions
     configure: (command) => {
       named(command, level)
         .addHelpText("after", examples(`zae-limiter ${level.command.replace("set-", "delete-")} --yes`))
-        .addHelpText("after", "\nExit codes: 1 declined, 4 there are none there.\n");
+        .addHelpText("after", "\nExit codes: 1 declined, 4 nothing is set there.\n");
     },
     run: (context, options, [id = ""]) =>
       onStore(context, options, async (limiter) => {
@@ -182,7 +185,10 @@ export function deleteCommand(level: LevelCommands): CommandFile<SetLevelOptions
 function named(command: Command, { argument, hasResource }: LevelCommands): Command {
   if (argument !== undefined) command.argument(`<${argument[0]}>`, argument[1]);
   if (hasResource === true) {
-    command.option("-r, --resource <resource>", "on one resource; default: on all where it has no others");
+    command.option(
+      "-r, --resource <resource>",
+      "on this resource; default: on every resource without limits of its own",
+    );
   }
   return command;
 }

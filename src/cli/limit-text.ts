@@ -12,7 +12,7 @@ export function limitsOf(texts: readonly string[], soft: readonly string[]): rea
   if (twice !== undefined) throw new UsageError(`-l names ${twice} twice; name each limit once.`);
   const unknown = soft.find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw new UsageError(`--soft is "${unknown}", which is none of the limits given: ${names.join(", ")}.`);
+    throw new UsageError(`--soft is "${unknown}"; name one of the limits given: ${names.join(", ")}.`);
   }
   return limits.map((limit) => (soft.includes(limit.name) ? { ...limit, soft: true as const } : limit));
 }

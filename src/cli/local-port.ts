@@ -26,5 +26,5 @@ function only(ports: readonly number[]): number {
   const [first = LOCAL_PORT] = ports;
   if (ports.length <= 1) return first;
   if (ports.includes(LOCAL_PORT)) return LOCAL_PORT;
-  throw new UsageError(`There are engines at the ports ${ports.join(", ")}; say which with --port.`);
+  throw new UsageError(`DynamoDB Local is running on the ports ${ports.join(", ")}; choose one with --port.`);
 }

@@ -26,7 +26,7 @@ export interface ManifestOptions extends GlobalOptions {
 export function fileOption(command: Command): Command {
   return command
     .option("-f, --file <file>", "the manifest; - is stdin")
-    .option("--owner <name>", "whose it is, where the file names none; default default");
+    .option("--owner <name>", "the owner, if the file names none; default: default");
 }
 
 /** A plan as JSON, or for people. */
@@ -40,7 +40,8 @@ export async function printPlan(
   await context.output.write(isJson(options) ? `${JSON.stringify(plan)}\n` : text());
 }
 
-export const EXIT_CODES = "\nExit codes: 2 the manifest is invalid, 3 store, 4 namespace or parent is not there.\n";
+export const EXIT_CODES =
+  "\nExit codes: 2 the manifest is invalid, 3 the store failed, 4 no such namespace or parent.\n";
 
 /** Reads and checks the file, then does the work. What is wrong with the file is told with its places. */
 export async function withManifest(
@@ -49,7 +50,7 @@ export async function withManifest(
   work: (manifest: Manifest) => Promise<number>,
 ): Promise<number> {
   const { file } = options;
-  if (file === undefined) throw new UsageError("Which manifest? Give -f FILE, or -f - for stdin.");
+  if (file === undefined) throw new UsageError("No manifest is given; give -f FILE, or -f - for stdin.");
   const text = await readGiven(file, "The manifest");
   const [{ parseManifest }, { ManifestInvalid }] = await Promise.all([
     import("../entry/manifest.ts"),
@@ -74,7 +75,7 @@ const PROBLEMS_SHOWN = 20;
 function firstLines(message: string): string {
   const lines = message.split("\n");
   if (lines.length <= PROBLEMS_SHOWN) return message;
-  return [...lines.slice(0, PROBLEMS_SHOWN), `And ${lines.length - PROBLEMS_SHOWN} more; --json has them all.`].join(
+  return [...lines.slice(0, PROBLEMS_SHOWN), `And ${lines.length - PROBLEMS_SHOWN} more; --json prints all.`].join(
     "\n",
   );
 }
@@ -89,7 +90,7 @@ export function namespaceFor(
   if (manifest.namespace !== undefined && asked !== undefined && asked !== manifest.namespace) {
     throw new ValidationError(
       "namespace_mismatch",
-      `The manifest is of the namespace ${manifest.namespace}, and ${asked} is asked for; leave out -N, or name the same.`,
+      `The manifest is for the namespace ${manifest.namespace}, and -N is ${asked}; leave out -N, or name the same.`,
     );
   }
   return manifest.namespace ?? asked ?? "default";
@@ -115,7 +116,7 @@ function withOwner(manifest: Manifest, { owner }: ManifestOptions): Manifest {
   if (manifest.owner !== undefined && manifest.owner !== owner) {
     throw new ValidationError(
       "owner_mismatch",
-      `The manifest is of the owner ${manifest.owner}, and --owner is ${owner}; name one of them.`,
+      `The manifest belongs to the owner ${manifest.owner}, and --owner is ${owner}; leave out --owner, or name the same.`,
     );
   }
   return { ...manifest, owner };

@@ -30,7 +30,7 @@ export async function namespaceIdFor(options: GlobalOptions, context: CommandCon
     const known = (await store.namespaces.list({ limit: 10 })).items.map((namespace: Namespace) => namespace.name);
     throw new NotFoundError(
       "namespace_not_found",
-      `There is no namespace "${name}"; known are ${[...known, ...others.slice(0, 10)].join(", ") || "none"}.`,
+      `There is no namespace "${name}"; known: ${[...known, ...others.slice(0, 10)].join(", ") || "none"}.`,
     );
   } finally {
     await store.close();

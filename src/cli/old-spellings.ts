@@ -92,6 +92,6 @@ export const oldListResources: CommandFile<OldOptions> = {
 };
 
 function requiredResource({ resource }: OldOptions): string {
-  if (resource === undefined) throw new UsageError("On which resource? Give -r RESOURCE.");
+  if (resource === undefined) throw new UsageError("No resource is given; give -r RESOURCE.");
   return resource;
 }

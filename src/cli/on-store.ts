@@ -106,7 +106,7 @@ async function namespaceMissing(context: CommandContext, options: GlobalOptions,
 function missingNamespace(name: string, known: readonly string[]): NotFoundError {
   return new NotFoundError(
     "namespace_not_found",
-    `There is no namespace "${name}"${nearText(name, known)} Make it with \`zae-limiter namespace register ${name}\`.`,
+    `There is no namespace "${name}"${nearText(name, known)} Create it with \`zae-limiter namespace register ${name}\`.`,
   );
 }
 
@@ -114,7 +114,7 @@ function missingNamespace(name: string, known: readonly string[]): NotFoundError
 export function nearText(name: string, known: readonly string[]): string {
   const near = nearestName(name, known);
   if (near !== undefined) return `; did you mean ${near}?`;
-  if (known.length === 0) return "; there is none at all.";
+  if (known.length === 0) return "; there are none.";
   return `; there are ${known.slice(0, 5).join(", ")}${known.length > 5 ? " and others" : ""}.`;
 }
 
@@ -124,7 +124,7 @@ function storeMissing(file: string): NotFoundError {
     near === undefined ? "" : ` Did you mean sqlite:${dirname(file) === "." ? "" : `${dirname(file)}/`}${near}?`;
   return new NotFoundError(
     "store_not_found",
-    `There is no store at sqlite:${file}.${meant} Make it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
+    `There is no store at sqlite:${file}.${meant} Create it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
   );
 }
 
@@ -138,7 +138,7 @@ async function tableMissing(
   return new NotFoundError(
     "store_not_found",
     `There is no table "${stack}" at this endpoint and in this region${near === undefined ? "" : `; did you mean ${near}?`}` +
-      `${near === undefined ? ";" : " Else"} correct the name, the region or the endpoint, or make it ` +
+      `${near === undefined ? ";" : " Or"} correct the name, the region or the endpoint, or create it ` +
       `with \`zae-limiter init --stack ${stack}\`.`,
     { cause },
   );

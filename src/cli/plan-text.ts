@@ -24,7 +24,7 @@ const SIGNS = {
 /** A plan as a person reads it: a line a change with old -> new, and a last line that counts. */
 export function planText(plan: Plan, paint: Paint, end: "planned" | "applied"): string {
   const conflicts = plan.conflicts.map((conflict) => {
-    return `${paint("red", "!")} ${pieceText(conflict)} is declared by the owner ${conflict.owner}; --take-over takes it`;
+    return `${paint("red", "!")} ${pieceText(conflict)} is declared by the owner ${conflict.owner}; --take-over takes it over`;
   });
   const changes = plan.changes.map((change) => changeLine(change, paint));
   const warnings = plan.warnings.map((warning) => `${paint("yellow", "Note:")} ${warning}`);
@@ -36,9 +36,7 @@ export function driftText({ owner, namespace, drift }: Drift, paint: Paint): str
   const lines = drift.map((each) => {
     const { by } = each;
     const who =
-      by === undefined
-        ? ""
-        : `  (${by.action} by ${by.principal ?? "nobody named"}, ${new Date(by.atMs).toISOString()})`;
+      by === undefined ? "" : `  (${by.action} by ${by.principal ?? "unknown"}, ${new Date(by.atMs).toISOString()})`;
     return `${paint("yellow", "~")} ${pieceText(each)}: ${valueText(each, each.applied)} -> ${valueText(each, each.live)}${who}`;
   });
   return `${lines.join("\n")}\n${counted(drift.length, "piece")} of ${owner} in ${namespace} drifted.\n`;
@@ -68,7 +66,7 @@ function valueText({ what }: Piece, value: PieceValue | null): string {
   if (what !== "entity" && what !== "plan") return String(value);
   const { name, parentId, planId, cascade, metadata } = value as EntityValue;
   const plan = planId === undefined ? "" : ` on the plan ${planId}`;
-  const parent = parentId === undefined ? "" : ` below ${parentId}${cascade ? "" : ", not charged to it"}`;
+  const parent = parentId === undefined ? "" : ` below ${parentId}${cascade ? "" : ", without charging it"}`;
   const pairs = Object.entries(metadata).map(([key, each]) => ` ${key}=${each}`);
   return `${JSON.stringify(name)}${parent}${plan}${pairs.join("")}`;
 }

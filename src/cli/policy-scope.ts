@@ -12,9 +12,9 @@ export interface PolicyOptions extends GlobalOptions {
 
 export function policyOptions(command: Command): Command {
   return command
-    .option("-e, --entity <id>", "of one entity")
+    .option("-e, --entity <id>", "only this entity")
     .addOption(new Option("--entity-id <id>").hideHelp())
-    .option("-r, --resource <resource>", "on one resource");
+    .option("-r, --resource <resource>", "only this resource");
 }
 
 /** The scope that was named; at least one of the two. */
@@ -23,12 +23,12 @@ export function policyScope({ entity, entityId = entity, resource }: PolicyOptio
   readonly resource?: string;
 } {
   if (entityId === undefined && resource === undefined)
-    throw new UsageError("Whom does it concern? Give -e ID, -r RESOURCE, or both.");
+    throw new UsageError("No entity or resource is named; give -e ID, -r RESOURCE, or both.");
   return { ...(entityId === undefined ? {} : { entityId }), ...(resource === undefined ? {} : { resource }) };
 }
 
 /** `key-1 on gpt-4`, `key-1`, `gpt-4 for everybody`. */
 export function scopeText({ entityId, resource }: { readonly entityId?: string; readonly resource?: string }): string {
-  if (entityId === undefined) return `${resource} for everybody`;
-  return resource === undefined ? `${entityId} on everything` : `${entityId} on ${resource}`;
+  if (entityId === undefined) return `${resource} for every entity`;
+  return resource === undefined ? `${entityId} on every resource` : `${entityId} on ${resource}`;
 }

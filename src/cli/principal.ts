@@ -22,7 +22,7 @@ export function checkPrincipalOf(context: CommandContext, options: GlobalOptions
   const { env } = context;
   const { principal, dryRun } = options;
   if (principal !== undefined && serviceUrl(options, context) !== undefined) {
-    throw new UsageError("Over a service the audit trail names the token; leave --principal out.");
+    throw new UsageError("With --url, the audit log names the token; leave --principal out.");
   }
   const given = principal ?? (dryRun === true ? env.ZAEL_PRINCIPAL || undefined : undefined);
   if (given !== undefined) checkPrincipal(given);

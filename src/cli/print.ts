@@ -31,7 +31,12 @@ export async function printChange(
   text: () => string,
 ): Promise<void> {
   if (options.dryRun !== true) return printValue(context, options, value, text);
-  await printValue(context, options, { ...value, dryRun: true }, () => `Nothing was changed. It would be:\n${text()}`);
+  await printValue(
+    context,
+    options,
+    { ...value, dryRun: true },
+    () => `Dry run, nothing was changed. The result would be:\n${text()}`,
+  );
 }
 
 /** Names and values under each other. What is undefined is left out. */
@@ -117,7 +122,7 @@ function printerOf<Item>(context: CommandContext, options: ListOptions, source: 
     end: async (count, cursor) => {
       if (quiet === true) return;
       if (count === 0) output.note(`${source.empty}\n`);
-      if (cursor !== undefined) output.note(`There are more; go on with --cursor '${cursor}'\n`);
+      if (cursor !== undefined) output.note(`There are more; continue with --cursor '${cursor}'\n`);
     },
   };
 }

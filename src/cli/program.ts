@@ -20,7 +20,7 @@ export interface ProgramOptions {
 export async function programFor({ isLoaded, isKnown, output, act }: ProgramOptions): Promise<Command> {
   // Commands copy these settings when they are made, so that they come first.
   const program = new Command("zae-limiter")
-    .description("Rate limits that are never exceeded: operate them on every store.")
+    .description("Rate limits that are never exceeded, on every store.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
     .helpCommand(false)

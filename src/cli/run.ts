@@ -64,7 +64,7 @@ function refuseVersionOf(args: readonly string[]): void {
   const at = args.findIndex((arg) => arg === "--version" || arg.startsWith("--version="));
   const isValued = args[at]?.includes("=") || /^[^-]/.test(args[at + 1] ?? "");
   if (at < 1 || args[0]?.startsWith("-") || !isValued) return;
-  throw new UsageError("--version prints the version of the tool and takes no value; did you mean --if-version?");
+  throw new UsageError("--version prints the tool's version and takes no value; did you mean --if-version?");
 }
 
 /** The parser has shown what was asked for. */

@@ -11,14 +11,16 @@ export function servedStore(
   const durability = durabilityOf(options.durability);
   const { store, stack } = options;
   if ((store ?? (stack === undefined ? context.env.ZAEL_STORE : undefined)) === "memory" && stack === undefined) {
-    if (durability !== undefined) throw new UsageError("--durability is for SQLite, and the store is memory.");
+    if (durability !== undefined)
+      throw new UsageError("--durability is for SQLite, and the store is memory; leave it out.");
     return { name: "memory", open: { store: "memory" } };
   }
   const place = chosenStore(options, context);
   if (place.kind === "sqlite") {
     return { name: place.name, open: { store: place.name, ...(durability === undefined ? {} : { durability }) } };
   }
-  if (durability !== undefined) throw new UsageError(`--durability is for SQLite, and the store is ${place.name}.`);
+  if (durability !== undefined)
+    throw new UsageError(`--durability is for SQLite, and the store is ${place.name}; leave it out.`);
   const { stack: name, ...way } = place.table;
   return { name: place.name, open: { store: `dynamodb:${name}`, ...way } };
 }

@@ -18,22 +18,17 @@ export async function serviceChecks(context: CommandContext, options: GlobalOpti
       add("store", true, `${client.url} answers`);
       add("version", true, `service ${version}`);
       const aheadMs = atMs === undefined ? 0 : Date.now() - atMs;
-      add("clock", true, `the service's clock counts; this machine is ${Math.round(aheadMs / 1000)} s ahead of it`);
+      add("clock", true, `the service uses its own clock; this machine is ${Math.round(aheadMs / 1000)} s ahead of it`);
       const denied = SCOPES.filter((scope) => !me.scopes.includes(scope));
       const has = `${me.id} has ${me.scopes.join(", ")}`;
       if (denied.length === 0) add("permissions", true, has);
-      else
-        add(
-          "permissions",
-          false,
-          `${has}, not ${denied.join(", ")}`,
-          "Take another token for what needs these scopes.",
-        );
+      else add("permissions", false, `${has}, not ${denied.join(", ")}`, "Use a token that has these scopes.");
       const isNamed = me.namespaces === "*" || me.namespaces.includes(namespace);
-      if (!isNamed) add("namespace", false, `${me.id} does not have ${namespace}`, "Name one of its own with -N.");
+      if (!isNamed)
+        add("namespace", false, `${me.id} has no access to ${namespace}`, "Choose a namespace of this token with -N.");
       else if (me.scopes.includes("read")) {
         await limiter.listEntities({ limit: 1 });
-        add("namespace", true, `${namespace} is there`);
+        add("namespace", true, `${namespace} exists`);
       }
     });
   } catch (error) {

@@ -8,7 +8,7 @@ export function serviceUrl(options: GlobalOptions, { env }: Pick<CommandContext,
   const { url, store, stack } = options;
   if (url !== undefined) {
     if (store !== undefined || stack !== undefined) {
-      throw new UsageError("--url asks a service, and --store and --stack name a store; give one of them.");
+      throw new UsageError("--url names a service, --store and --stack name a store; give one of them.");
     }
     return url;
   }
@@ -26,7 +26,7 @@ export function serviceUrl(options: GlobalOptions, { env }: Pick<CommandContext,
 export function refuseService(options: GlobalOptions, context: Pick<CommandContext, "env">): void {
   if (serviceUrl(options, context) === undefined) return;
   throw new UsageError(
-    "This command works on the store itself, and not over a service; give --store instead of --url (ZAEL_URL).",
+    "This command needs a store and does not work over a service; give --store instead of --url (ZAEL_URL).",
   );
 }
 
@@ -38,6 +38,6 @@ export async function serviceToken(options: GlobalOptions, { env }: CommandConte
   if (/^[\x21-\x7e]+$/.test(token) && !token.startsWith("{")) return token;
   throw new ValidationError(
     "token_invalid",
-    `${tokenFile} has no token in one line, as \`zae-limiter token add\` prints it; the file of a service has hashes only.`,
+    `${tokenFile} does not contain a token; write the line that \`zae-limiter token add\` printed into it (a service's own token file has only hashes).`,
   );
 }

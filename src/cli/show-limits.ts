@@ -21,8 +21,8 @@ export function levelBlock(title: string, { limits, inherit, appliesTo, ...said 
   const outage = said.onUnavailable === undefined ? "" : `  on unavailable: ${said.onUnavailable}\n`;
   return [
     limitsBlock(title, limits, said),
-    inherit === true ? "  inherits what comes after it\n" : "",
-    appliesTo === "callers" ? "  for callers only\n" : "",
+    inherit === true ? "  inherits limits of less specific levels\n" : "",
+    appliesTo === "callers" ? "  for callers only, not for their parents\n" : "",
     outage,
   ].join("");
 }

@@ -16,7 +16,7 @@ export interface StackCommandOptions extends GlobalOptions {
 }
 
 export function nameOption(command: Command): Command {
-  return command.option("--name <name>", "the stack: the same as --stack");
+  return command.option("--name <name>", "the stack, same as --stack");
 }
 
 /** `--name`, `--stack` or the environment. `word` is the command, for whoever meant the store. */

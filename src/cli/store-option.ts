@@ -20,7 +20,8 @@ export type StorePlace =
 /** `--store` or `--stack`, else the environment by the same function as `RateLimiter.open`. */
 export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext, "env">): StorePlace {
   const { store, stack } = options;
-  if (store !== undefined && stack !== undefined) throw new UsageError("--store and --stack name the store; give one.");
+  if (store !== undefined && stack !== undefined)
+    throw new UsageError("--store and --stack both name the store; give one.");
   refuseService(options, { env });
   const given = store ?? (stack === undefined ? storeOfEnvironment(env) : `dynamodb:${stack}`);
   const name = given === "dynamodb" && env.ZAEL_STACK ? `dynamodb:${env.ZAEL_STACK}` : given;
@@ -34,7 +35,7 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
   }
   if (name === "memory") {
     throw new UsageError(
-      "The store memory would be new, and gone with the command; give sqlite:FILE or dynamodb:STACK.",
+      "The store memory would be empty and lost when the command ends; give sqlite:FILE or dynamodb:STACK.",
     );
   }
   throw storeUnknown(name);

@@ -17,12 +17,12 @@ export interface UsageOptions extends ListOptions {
 
 export function usageOptions(command: Command): Command {
   return command
-    .option("-e, --entity <id>", "of one entity")
+    .option("-e, --entity <id>", "only this entity")
     .addOption(new Option("--entity-id <id>").hideHelp())
-    .option("-r, --resource <resource>", "on one resource")
-    .option("-w, --window <hourly|daily|monthly>", "how long the windows are; default hourly")
-    .option("--from, --start <instant>", "since when: ISO 8601, or a duration ago such as 7d")
-    .option("--to, --end <instant>", "until when");
+    .option("-r, --resource <resource>", "only this resource")
+    .option("-w, --window <hourly|daily|monthly>", "length of the windows; default hourly")
+    .option("--from, --start <instant>", "start: ISO 8601, or a duration ago such as 7d")
+    .option("--to, --end <instant>", "end: ISO 8601, or a duration ago");
 }
 
 export function usageRequest(options: UsageOptions, nowMs: number): UsageRequest {

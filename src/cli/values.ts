@@ -27,7 +27,7 @@ export function instantMs(text: string, what: string, nowMs: number): number {
   // Date.parse takes the 31st of a short month for the 1st of the next.
   if (!Number.isNaN(atMs) && new Date(Date.parse(`${day}T00:00Z`)).toISOString().startsWith(day ?? "")) return atMs;
   throw new UsageError(
-    `${what} is "${text}"; give an instant such as 2026-06-01T12:00Z, or a duration such as 2h: so long ago.`,
+    `${what} is "${text}"; give an instant such as 2026-06-01T12:00Z, or a duration ago such as 2h.`,
   );
 }
 
@@ -67,7 +67,7 @@ export function metadataOf(texts: readonly string[]): Readonly<Record<string, st
 export function countOf(text: string, option: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : 0;
   if (count < 1 || !Number.isSafeInteger(count))
-    throw new UsageError(`${option} is "${text}"; give a whole number from 1 on.`);
+    throw new UsageError(`${option} is "${text}"; give a whole number, at least 1.`);
   return count;
 }
 

@@ -14,7 +14,7 @@ export class BlockLog {
   observe(items: readonly WatchedBucket[], atMs: number): void {
     const now = new Set(items.filter(({ blocked }) => blocked).map(nameOf));
     for (const name of now) if (!this.#blocked.has(name)) this.#add(atMs, `${name} is blocked`);
-    for (const name of this.#blocked) if (!now.has(name)) this.#add(atMs, `${name} is let in again`);
+    for (const name of this.#blocked) if (!now.has(name)) this.#add(atMs, `${name} is no longer blocked`);
     this.#blocked.clear();
     for (const name of now) this.#blocked.add(name);
   }
@@ -36,7 +36,7 @@ export function screenText(
 ): string {
   const { atMs, columns, paint, log } = shown;
   const head = `${items.length} limits  ${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")}Z\n`;
-  if (items.length === 0) return `${head}\nNobody has taken anything yet.\n`;
+  if (items.length === 0) return `${head}\nNo tokens have been taken yet.\n`;
   const names = items.map((item) => printable(nameOf(item)));
   const name = Math.min(34, Math.max(...names.map(({ length }) => length)));
   const room = Math.max(8, columns - name - 44);

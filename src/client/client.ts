@@ -344,7 +344,7 @@ function scopeOf(entityId: string | undefined, resource: string | undefined): Co
 /** A name in a path: an empty one would ask for the list. */
 function part(name: string, code: string): string {
   if (typeof name === "string" && name !== "") return encodeURIComponent(name);
-  throw new ValidationError(code, "A name is empty or no text; give the one that is meant.");
+  throw new ValidationError(code, "A name is empty or not a string; give a name.");
 }
 
 function configOf(level: StoredConfig): StoredConfig {
@@ -370,5 +370,5 @@ export function checkedAmounts(
 
 function refusePrincipal(options: { readonly principal?: string | undefined }): void {
   if (options.principal === undefined) return;
-  throw new ValidationError("option_unknown", "The audit trail names the token over HTTP; leave principal out.");
+  throw new ValidationError("option_unknown", "Over HTTP the audit log names the token; leave principal out.");
 }

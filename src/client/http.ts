@@ -116,10 +116,10 @@ export class ServiceCalls {
   #failure(status: number, problem: ProblemBody | undefined): LimiterError {
     if (problem !== undefined) return errorOf(status, problem);
     const { shown } = this.#options;
-    if (status >= 500) return new RateLimiterUnavailable(`What answers at ${shown} is out of order (${status}).`);
+    if (status >= 500) return new RateLimiterUnavailable(`The server at ${shown} failed (${status}); try again later.`);
     return new LimiterError(
       "service_unknown",
-      `What answers at ${shown} is no zae-limiter service (${status}); correct the address.`,
+      `The server at ${shown} is not a zae-limiter service (${status}); correct the address.`,
     );
   }
 
@@ -151,7 +151,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new LimiterError("service_unknown", "The answer is no JSON; what answers there is no zae-limiter service.", {
+    throw new LimiterError("service_unknown", "The response is not JSON; the server is not a zae-limiter service.", {
       cause,
     });
   }

@@ -22,7 +22,7 @@ export class RemoteNamespaces {
   /** There is no route for one: a token knows the names that it has. */
   async get(name: string): Promise<Namespace> {
     for await (const namespace of this.list({ limit: 1_000 })) if (namespace.name === name) return namespace;
-    throw new NotFoundError("namespace_not_found", `There is no namespace ${name}, or the token does not have it.`);
+    throw new NotFoundError("namespace_not_found", `There is no namespace ${name}, or the token has no access to it.`);
   }
 
   register(name: string): Promise<Namespace> {

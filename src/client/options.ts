@@ -43,7 +43,7 @@ export function checkOptions(options: ClientOptions): CheckedOptions {
   if (token !== undefined && !(typeof token === "string" && /^[\x21-\x7e]+$/.test(token))) {
     throw new ValidationError(
       "token_invalid",
-      "The token is empty, or has a character that no token has; give it as it was printed.",
+      "The token is empty or has an invalid character; give it as it was printed.",
     );
   }
   const { base, host } = addressOf(url);
@@ -63,7 +63,7 @@ function addressOf(url: unknown): { readonly base: string; readonly host: string
   if (!isGood) {
     throw new ValidationError(
       "url_invalid",
-      'The address of the service is none; give http or https with a host, such as "https://limits.internal", without user and query.',
+      'The address of the service is invalid; give an http or https URL such as "https://limits.internal", without user and query.',
     );
   }
   const base = `${parsed.origin}${parsed.pathname}`.replace(/\/+$/, "");

@@ -110,7 +110,7 @@ export class Api {
       answer = await fetch(search === "" ? path : `${path}?${search}`, { ...init, method, headers, cache: "no-store" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      throw new ApiError(0, "unreachable", "The service does not answer. Is it still running?", []);
+      throw new ApiError(0, "unreachable", "The service does not respond. Is it still running?", []);
     }
     if (answer.ok) return answer;
     const problem = (await answer.json().catch(() => ({}))) as Partial<ApiError> & { detail?: string; title?: string };

@@ -107,7 +107,7 @@ function Known(props: KnownProps) {
         ) : (
           <div class="note bad" role="alert" data-testid="error" data-code="namespace_not_found">
             <strong>There is no namespace {chosen.name}.</strong>
-            <span>It was removed, or the token does not have it. Nothing of another one is shown in its place.</span>
+            <span>It was deleted, or the token has no access to it.</span>
             <a href={hrefOf("namespaces")}>Choose another</a>
           </div>
         )}

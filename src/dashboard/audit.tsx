@@ -74,10 +74,10 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
       )}
       {value !== undefined && value.page.items.length === 0 && (
         <Empty
-          title={entityId === "" ? "Nothing was changed yet" : "No change of this entity"}
+          title={entityId === "" ? "No changes yet" : "No changes of this entity"}
           command={curl(session, "GET", `${path}/audit`, undefined)}
         >
-          Entities, limits and policies leave a line here whenever somebody changes them. The same for a program:
+          Every change of entities, limits and policies is listed here. The same from a program:
         </Empty>
       )}
       {value !== undefined && (
@@ -98,7 +98,7 @@ function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly cha
         <time dateTime={new Date(atMs).toISOString()}>{stampWords(atMs)}</time>
       </td>
       <td data-label="Who">
-        <Name text={principal ?? "not told"} class={principal === undefined ? "quiet" : ""} />
+        <Name text={principal ?? "unknown"} class={principal === undefined ? "quiet" : ""} />
       </td>
       <td data-label="What">
         <span class="tag">{action.replaceAll("_", " ")}</span>

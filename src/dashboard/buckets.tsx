@@ -71,7 +71,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
           value={order}
           options={[
             { value: "name", label: "By name" },
-            { value: "shortest", label: "Shortest first" },
+            { value: "shortest", label: "Least left first" },
           ]}
           onChange={(next) => {
             setOrder(next as Order);
@@ -95,9 +95,9 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
       <ErrorNote error={list.error} />
       {found?.by === "shortest" && (
         <p class="filter-note" role="status">
-          {found.items.length < PAGE_SIZE ? "Those" : `The ${PAGE_SIZE}`} with the least part left stand first, of{" "}
+          {found.items.length < PAGE_SIZE ? "Buckets" : `The ${PAGE_SIZE} buckets`} with the least left, of{" "}
           {found.isCut === true ? "the first " : ""}
-          {plural(found.searched, "bucket")} at the last look.
+          {plural(found.searched, "bucket")} read.
         </p>
       )}
       {found !== undefined && found.by !== "shortest" && settled !== "" && (
@@ -113,7 +113,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
       )}
       {list.unseen > 0 && (
         <button type="button" class="note fresh" data-testid="bucket-fresh" onClick={() => void list.reload()}>
-          {plural(list.unseen, "new bucket")} on this page. Read the list again
+          {plural(list.unseen, "new bucket")} on this page. Reload the list
         </button>
       )}
       {rows.length > 0 && (
@@ -255,15 +255,15 @@ function NoBuckets({ filter }: { readonly filter: string }) {
     const [entityId = "key-1", resource = "gpt-4"] = wordsOf(filter);
     return (
       <Empty title="No bucket matches" command={curl(session, "POST", `${path}/explain`, { entityId, resource })}>
-        A bucket is there once somebody has taken from it. Until then it is full, and this says what would apply:
+        A bucket appears after its first request; until then it is full. To see which limits would apply:
       </Empty>
     );
   }
   const request = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
   return (
     <Empty title="No buckets yet" command={curl(session, "POST", `${path}/acquire`, request)}>
-      A bucket appears here, by itself, as soon as somebody takes from it. Set limits on the page{" "}
-      <Link page="limits">Limits</Link>, then let your program ask, or take one now:
+      A bucket appears here after its first request. Set limits on the page <Link page="limits">Limits</Link>, then run
+      your program, or acquire now:
     </Empty>
   );
 }

@@ -48,7 +48,7 @@ export function ChainLevel(props: {
           {blocking !== undefined && (
             <span class="tag bad">
               {blocking.limit}
-              {blocking.isTotal ? " over all resources" : ""} is in the way
+              {blocking.isTotal ? " over all resources" : ""} refuses
             </span>
           )}
           {access !== "enforce" && (
@@ -113,7 +113,7 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
   const notes = [
     refillWords(definition),
     ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
-    ...(inWindow ? ["a window of its schedule is open"] : []),
+    ...(inWindow ? ["a schedule window is active"] : []),
     ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
     // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.

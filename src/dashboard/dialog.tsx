@@ -103,7 +103,7 @@ export function Confirm(props: {
       {type !== undefined && (
         <label class="field">
           <span>
-            Type <code>{type}</code> to go on
+            Type <code>{type}</code> to confirm
           </span>
           <input
             data-testid="confirm-type"

@@ -14,7 +14,7 @@ import { plural, whole } from "./words.ts";
 /** Read at first; more on demand. */
 const ENTITIES_STEP = 2_000;
 
-/** Who is limited, and below whom. */
+/** Entities and their parents. */
 export function EntitiesPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
   const session = useSession();
   const { api, path, can, live } = session;
@@ -55,7 +55,7 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
         title="Entities"
         note={
           value === undefined
-            ? "Who is limited, and below whom."
+            ? "Entities and their parents."
             : `${plural(value.items.length, "entity", "entities")}${value.more ? " read so far" : ""}${params.plan === undefined ? "" : ` of plan ${params.plan}`}`
         }
       >
@@ -97,9 +97,7 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
           title={settled === "" ? "No entities yet" : "No entity matches"}
           command={curl(session, "POST", `${path}/entities`, { id: /^[\w.:@-]+$/.test(settled) ? settled : "key-1" })}
         >
-          {can.admin
-            ? "An entity need not be created to be limited, but only a created one has a name and parents. "
-            : ""}
+          {can.admin ? "Limits apply to any id; create an entity to give it a name, a parent or a plan. " : ""}
           Create one {can.admin ? "here or " : ""}with
         </Empty>
       )}
@@ -137,8 +135,8 @@ function Doings(props: {
           onClose={onClose}
         >
           <p>
-            <b class="mono wrap">{doing.entity.id}</b> will be gone, with its limits, its buckets on all resources, and
-            its usage. Its audit trail stays.
+            <b class="mono wrap">{doing.entity.id}</b> will be deleted, with its limits, its buckets on all resources
+            and its usage. Its audit log stays.
           </p>
         </Confirm>
       );

@@ -42,7 +42,7 @@ export function EntityForm(
     <NamedDialog
       what="entity"
       named={entity}
-      idHint="Letters, digits and _ . - : @; it is the name in every request"
+      idHint="Letters, digits and _ . - : @; requests name the entity by it"
       {...{ save, onClose }}
       afterId={
         <Field label="Parent" hint="The id of another entity; empty for none">
@@ -51,7 +51,7 @@ export function EntityForm(
       }
     >
       {planIds.length > 0 && (
-        <Field label="Plan" hint="Where it has no limits of its own, those of its plan count">
+        <Field label="Plan" hint="Its limits apply where the entity has none of its own">
           <Select
             testid="entity-plan"
             value={planId}
@@ -63,7 +63,7 @@ export function EntityForm(
       {hasParent && (
         <label class="check">
           <input type="checkbox" checked={cascade} onChange={(event) => setCascade(event.currentTarget.checked)} />
-          <span>What it takes is taken from its parent, too</span>
+          <span>Charge the parent too (cascade)</span>
         </label>
       )}
     </NamedDialog>
@@ -86,9 +86,7 @@ export function EntityMove(props: DialogEnds & { readonly entity: Entity }) {
   };
   return (
     <Dialog title={`Move ${entity.id}`} submit="Move" {...{ isBusy, error, onClose }} onSubmit={() => void move()}>
-      <p>
-        From the next request on it is charged to its new parent. Leases that are open settle where they were taken.
-      </p>
+      <p>From the next request on, the new parent is charged. Open leases settle with the old parent.</p>
       <Field label="New parent" hint={`The id of an entity; empty for none. Now: ${entity.parentId ?? "none"}`}>
         <EntityInput testid="move-parent" value={parentId} onValue={setParentId} except={entity.id} />
       </Field>

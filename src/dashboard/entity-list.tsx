@@ -62,7 +62,7 @@ function EntityItem(props: {
             type="button"
             class="fold"
             aria-expanded={showsChildren}
-            aria-label={`${showsChildren ? "Fold" : "Unfold"} what is below ${id}`}
+            aria-label={`${showsChildren ? "Collapse" : "Expand"} the children of ${id}`}
             onClick={() => setFolded(showsChildren)}
           >
             <span class="chevron" aria-hidden="true" />
@@ -109,9 +109,9 @@ function EntityPanel({ node, onDo }: { readonly node: EntityNode; readonly onDo:
   );
   const facts: [string, string][] = [
     ["Name", name],
-    ["Parent", parentId === undefined ? "none" : `${parentId}, ${cascade ? "charged with it" : "not charged"}`],
+    ["Parent", parentId === undefined ? "none" : `${parentId}, ${cascade ? "charged too" : "not charged"}`],
     ["Plan", entity.planId ?? "none"],
-    ["Access", stored.value?.access ?? "as its resources say"],
+    ["Access", stored.value?.access ?? "inherited from the resource"],
     ...Object.entries(metadata).map(([key, text]): [string, string] => [key, text]),
     ["Created", `${stampWords(createdAtMs)}, version ${version}`],
   ];
@@ -141,7 +141,7 @@ function EntityPanel({ node, onDo }: { readonly node: EntityNode; readonly onDo:
         {can.admin && (
           <>
             <Button testid="entity-add-child" onClick={() => onDo({ what: "create", parentId: id })}>
-              New below
+              New child
             </Button>
             <Button testid="entity-edit" onClick={() => onDo({ what: "edit", entity })}>
               Edit
@@ -163,9 +163,7 @@ function EntityPanel({ node, onDo }: { readonly node: EntityNode; readonly onDo:
           </>
         )}
       </div>
-      {can.admin && children.length > 0 && (
-        <p class="quiet small">It has children; move or delete them before it can be deleted.</p>
-      )}
+      {can.admin && children.length > 0 && <p class="quiet small">It has children; move or delete them first.</p>}
     </div>
   );
 }

@@ -45,7 +45,7 @@ export function metadataOf(text: string): Record<string, string> {
   return Object.fromEntries(
     lines.map((line) => {
       const at = line.indexOf("=");
-      if (at < 1) throw new FormError(`Metadata: the line "${line}" is not of the form key=value.`);
+      if (at < 1) throw new FormError(`Metadata: the line "${line}" is not key=value.`);
       return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
     }),
   );

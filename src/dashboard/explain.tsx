@@ -88,7 +88,7 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
     <section
       class="explain"
       data-testid="explain"
-      aria-label={`Why ${entityId} on ${resourceWords(resource)} stands as it does`}
+      aria-label={`Explanation of ${entityId} on ${resourceWords(resource)}`}
     >
       <ErrorNote error={error} />
       {value !== undefined && (
@@ -151,7 +151,7 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
         >
           <p>
             All limits of <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b> are full
-            again, and what is owed is forgiven. A calendar quota begins a new period.
+            again, and debts are cancelled. A calendar quota starts a new period.
           </p>
         </Confirm>
       )}

@@ -57,7 +57,7 @@ export function LeaseCard(props: {
         {done}
       </p>
       {value !== undefined && <LeaseFacts lease={value} />}
-      {value === undefined && error === undefined && <p class="quiet">It is not open, or still being read.</p>}
+      {value === undefined && error === undefined && <p class="quiet">The lease is not open, or still loading.</p>}
       {value !== undefined && (
         <div class="explain-actions">
           <Link
@@ -94,7 +94,7 @@ export function LeaseCard(props: {
       )}
       {doing === "rollback" && value !== undefined && (
         <Confirm
-          title="Roll this lease back?"
+          title="Roll back this lease?"
           submit="Roll back"
           act={async () => {
             await api.send("POST", `${address}/rollback`, {});
@@ -103,8 +103,8 @@ export function LeaseCard(props: {
           onClose={() => setDoing(undefined)}
         >
           <p>
-            All that <b class="mono wrap">{value.entityId}</b> holds with it is given back, as if it had never been
-            taken: {amountsText(value.consumed)} on {value.resource}. Its holder is told that the lease is closed.
+            Everything that <b class="mono wrap">{value.entityId}</b> holds with this lease is given back:{" "}
+            {amountsText(value.consumed)} on {value.resource}. Its holder can no longer use the lease.
           </p>
         </Confirm>
       )}
@@ -122,7 +122,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
       `Holds on ${name}`,
       amountsText(amounts) || "nothing",
     ]),
-    ["When its time is over", onExpiry === "charge" ? "what it holds is charged" : "what it holds is given back"],
+    ["When it expires", onExpiry === "charge" ? "tokens held are charged" : "tokens held are given back"],
     ...(overdrawn.length === 0 ? [] : [["Soft limits below zero", overdrawn.join(", ")] as [string, string]]),
     ...(bypassed ? [["Bypassed", "counted, not taken"] as [string, string]] : []),
   ];
@@ -137,7 +137,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
         ))}
         {expiresAtMs !== null && (
           <div>
-            <dt>{status === "open" ? "Ends by itself" : "Would have ended"}</dt>
+            <dt>{status === "open" ? "Expires" : "Would have expired"}</dt>
             <dd>
               {stampWords(expiresAtMs)}
               {status === "open" && (
@@ -151,7 +151,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
       </dl>
       {limits.length > 0 && (
         <p class="quiet wrap">
-          Left when it last took or gave back:{" "}
+          Left after its last change:{" "}
           {limits
             .map(
               ({ entityId: of, resource: on, limit, available, capacity }) =>

@@ -48,8 +48,8 @@ export function LeaseSettle(props: {
       onSubmit={() => void settle()}
     >
       <p>
-        Ends the lease of <b class="mono wrap">{entityId}</b> with what it came to in total. What it held beyond that is
-        given back; what it took beyond what it held is charged, into debt if need be. There is no way back.
+        Ends the lease of <b class="mono wrap">{entityId}</b> with the amounts actually used. Unused tokens are given
+        back; tokens used beyond the held amount are charged, into debt if necessary. This cannot be undone.
       </p>
       {holdings.flatMap(([on, held]) =>
         Object.entries(held).map(([measure, amount]) => (

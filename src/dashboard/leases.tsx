@@ -53,7 +53,7 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
         title="Leases"
         note={
           value === undefined || leases.length === 0
-            ? "Tokens that are held until their work is done."
+            ? "Tokens held until their work is done."
             : `${plural(leases.length, "open lease")}${value.cursor === undefined && page === 0 ? "" : " on this page"}`
         }
       />
@@ -78,7 +78,7 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
               <th scope="col">Who</th>
               <th scope="col">On</th>
               <th scope="col">Holds</th>
-              <th scope="col">Ends by itself</th>
+              <th scope="col">Expires</th>
               <ActionsHead />
             </tr>
           </thead>
@@ -97,7 +97,7 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
       )}
       {value !== undefined && leases.length === 0 && (
         <Empty
-          title={entityId === "" && resourceId === "" ? "No lease is open" : "No open lease matches"}
+          title={entityId === "" && resourceId === "" ? "No open leases" : "No open lease matches"}
           command={curl(session, "POST", `${path}/acquire`, {
             entityId: entityId || "key-1",
             resource: resourceId || "gpt-4",
@@ -105,8 +105,8 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
             holdMs: 60_000,
           })}
         >
-          Leases taken over HTTP stand here until they are settled, rolled back or expire; those of a program with the
-          library are its own. Take one that is held for a minute:
+          Leases acquired over HTTP are listed here until they are settled, rolled back or expire; leases of the library
+          are not. Acquire one that is held for a minute:
         </Empty>
       )}
     </>
@@ -127,7 +127,7 @@ function LeaseRow(props: {
       <td data-label="Holds">
         <span>{[amountsText(consumed), ...others].join("; ")}</span>
       </td>
-      <td data-label="Ends by itself">
+      <td data-label="Expires">
         <span>
           <Expiry atMs={lease.expiresAtMs} />, then {onExpiry === "charge" ? "charged" : "given back"}
         </span>

@@ -57,7 +57,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
     return (
       <li class="limit-row removed" data-testid="limit-row" data-limit={draft.name} data-removed="true">
         <span>
-          <b>{draft.name}</b> will be gone after saving.
+          <b>{draft.name}</b> will be deleted when you save.
         </span>
         <button type="button" class="button small" onClick={onRemove}>
           Keep it
@@ -104,7 +104,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               value={draft.kind}
               disabled={isReadOnly}
               options={[
-                { value: "drip", label: "Drips" },
+                { value: "drip", label: "Refills" },
                 { value: "calendar", label: "Quota: calendar" },
                 { value: "session", label: "Quota: session" },
               ]}
@@ -119,7 +119,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               readOnly={isReadOnly}
               value={draft.counts}
               placeholder={draft.name || "its own name"}
-              title="The measure of a request that this limit counts: requests, or a name that requests use, such as tpm. Empty: its own name."
+              title="The measure that this limit counts: requests, or a name from consume, such as tpm. Empty: the limit's own name."
               autocomplete="off"
               spellcheck={false}
               onInput={(event) => set({ counts: event.currentTarget.value })}
@@ -158,7 +158,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               disabled={isReadOnly}
               onChange={(event) => set({ soft: event.currentTarget.checked })}
             />
-            <span>Soft: measure, never refuse</span>
+            <span>Soft: count, never refuse</span>
             <Was before={before && (before.soft ? "soft" : "hard")} now={draft.soft ? "soft" : "hard"} />
           </label>
         </Schedule>
@@ -217,9 +217,9 @@ function Schedule(props: {
     <div class="schedule" data-testid="limit-schedule">
       {windows.map((window) => (
         <div class="limit-fields window" key={window.id}>
-          {field(window, "cron", "In the minutes of (cron)", "* 9-17 * * 1-5")}
+          {field(window, "cron", "While (cron) matches", "* 9-17 * * 1-5")}
           {field(window, "tz", "Time zone", "UTC")}
-          {field(window, "scale", "Scaled by", "or the terms here")}
+          {field(window, "scale", "Scale", "or the fields here")}
           {window.scale === "" && field(window, "capacity", "Capacity", "as above")}
           {window.scale === "" && kind === "drip" && field(window, "amount", "Refill amount", "as above")}
           {window.scale === "" && kind === "drip" && field(window, "period", "Period, seconds", "as above")}
@@ -242,7 +242,7 @@ function Schedule(props: {
           data-testid="window-add"
           onClick={() => onChange([...windows, newWindow()])}
         >
-          Add a window with other terms
+          Add a schedule window
         </button>
       )}
       <Was before={before && windowsText(before.windows)} now={windowsText(windows)} />

@@ -11,8 +11,8 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
           <b>{limit.name}</b> {limitWords(limit)}
         </li>
       ))}
-      {stored.inherit === true && <li class="quiet">and what the levels after it have</li>}
-      {stored.appliesTo === "callers" && <li class="quiet">only for whoever asks</li>}
+      {stored.inherit === true && <li class="quiet">and inherited limits</li>}
+      {stored.appliesTo === "callers" && <li class="quiet">for callers only</li>}
     </ul>
   );
 }

@@ -47,11 +47,11 @@ export function LimitsConflict(props: {
   return (
     <div class="note conflict" role="alert" data-testid="limits-conflict" data-principal={principal}>
       <strong>
-        {principal ?? "Somebody"} changed these limits while you edit
+        {principal ?? "Somebody"} changed these limits while you were editing
         {atMs === undefined ? "" : `, on ${stampWords(atMs)}`}.
       </strong>
       {changes.length > 0 && <ChangeList changes={changes} />}
-      <span class="quiet">What you have typed is not saved.</span>
+      <span class="quiet">Your changes are not saved.</span>
       <div class="page-actions">
         <button type="button" class="button small" data-testid="conflict-theirs" disabled={isBusy} onClick={onTheirs}>
           Discard my changes
@@ -63,7 +63,7 @@ export function LimitsConflict(props: {
           disabled={isBusy}
           onClick={onMine}
         >
-          Save mine over theirs
+          Overwrite with my changes
         </button>
       </div>
     </div>

@@ -70,7 +70,7 @@ export function LimitsEditor(props: {
         const body = { limits, ...settings };
         const { changed } = await api.sendIf<{ changed: boolean }>("PUT", address, query, etag, body);
         const what = `${plural(limits.length, "limit")} as ${LEVEL_NAMES[level].toLowerCase()}`;
-        await onDone(changed ? `Saved: ${what}.` : `Nothing to save: ${what} as before.`);
+        await onDone(changed ? `Saved: ${what}.` : `Nothing to save: ${what}, unchanged.`);
       } catch (thrown) {
         if (!(thrown instanceof ApiError) || thrown.status !== 412) throw thrown;
         await onConflict();
@@ -88,7 +88,7 @@ export function LimitsEditor(props: {
       }}
     >
       <div class="editor-head">
-        <Field label={can.admin ? "Level to edit" : "Level to look at"}>
+        <Field label={can.admin ? "Level to edit" : "Level to show"}>
           <Select
             testid="limits-level"
             value={level}
@@ -102,8 +102,8 @@ export function LimitsEditor(props: {
         </Field>
         <p class="quiet">
           {isStored
-            ? `These hold for ${whom}.`
-            : `Nothing is stored for ${whom}${inForce.length > 0 ? "; what is in force stands here to begin with" : ""}.`}
+            ? `These limits apply to ${whom}.`
+            : `No limits are stored for ${whom}${inForce.length > 0 ? "; the form starts with the limits in force" : ""}.`}
         </p>
       </div>
       {drafts.length === 0 && (
@@ -111,7 +111,7 @@ export function LimitsEditor(props: {
           title="No limits here"
           command={curl(session, "PUT", `${address}${searchOf(query)}`, { limits: [EXAMPLE] })}
         >
-          {can.admin ? "Add one below, or set one from a shell:" : "Whoever may change limits sets them so:"}
+          {can.admin ? "Add one below, or set one from a shell:" : "An admin can set them with:"}
         </Empty>
       )}
       <ul class="limit-rows" aria-label="Limits">
@@ -142,7 +142,7 @@ export function LimitsEditor(props: {
                 checked={inherit}
                 onChange={(event) => setInherit(event.currentTarget.checked)}
               />
-              <span>Add to the levels after this one: limits of the same name replace theirs, others stay</span>
+              <span>Inherit limits of less specific levels, except those of the same name</span>
             </label>
           )}
           {!/^entity/.test(level) && (
@@ -153,13 +153,13 @@ export function LimitsEditor(props: {
                 checked={isForCallers}
                 onChange={(event) => setForCallers(event.currentTarget.checked)}
               />
-              <span>Only for whoever asks, not for parents that are charged with it</span>
+              <span>For callers only: not for their parents</span>
             </label>
           )}
         </div>
       )}
       {level === "system" && can.admin && (
-        <Field label="While the store does not answer" class="narrow">
+        <Field label="While the store is unavailable" class="narrow">
           <Select
             testid="limits-outage"
             value={outage}
@@ -231,8 +231,8 @@ export function LimitsEditor(props: {
           onClose={() => setAsks(undefined)}
         >
           <p>
-            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be gone. From then on
-            the next level with limits counts.
+            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be deleted. After
+            that, the next level with limits applies.
           </p>
         </Confirm>
       )}
@@ -254,7 +254,11 @@ function hasPolicy(level: Level): boolean {
 }
 
 function levelWords(level: Level, { entityId, resource, planId }: Named): string {
-  const whom = /^entity/.test(level) ? entityId : /^plan/.test(level) ? `each entity of plan ${planId}` : "everybody";
+  const whom = /^entity/.test(level)
+    ? entityId
+    : /^plan/.test(level)
+      ? `each entity of plan ${planId}`
+      : "every entity";
   if (isTotal(level)) return `${whom} over all resources together`;
   return `${whom} on ${level === "entity" || level === "plan" || level === "resource" ? resource : "every resource"}`;
 }

@@ -15,7 +15,7 @@ interface StoredRow {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** What is stored for everybody, for whoever has chosen nothing; plans have a page of their own. */
+/** Stored defaults, for whoever has chosen nothing; plans have a page of their own. */
 export function StoredForAll({ plans }: { readonly plans: readonly string[] }) {
   const { api, path } = useSession();
   const list = useStored(async () => {
@@ -36,9 +36,9 @@ export function StoredForAll({ plans }: { readonly plans: readonly string[] }) {
   return (
     <div class="stored" data-testid="limits-overview">
       {list.value.length === 0 ? (
-        <p class="filter-note">No limits are stored for everybody yet.</p>
+        <p class="filter-note">No default limits are stored yet.</p>
       ) : (
-        <StoredTable caption="What is stored for everybody" rows={list.value} />
+        <StoredTable caption="Stored defaults" rows={list.value} />
       )}
       {plans.length > 0 && (
         <p class="filter-note">
@@ -53,7 +53,7 @@ export function StoredForAll({ plans }: { readonly plans: readonly string[] }) {
           ))}
         </p>
       )}
-      <p class="filter-note">Choose an entity above to see what it has of its own.</p>
+      <p class="filter-note">Choose an entity above to see its own limits.</p>
     </div>
   );
 }
@@ -78,7 +78,7 @@ export function StoredForEntity({ entityId }: { readonly entityId: string }) {
   if (list.value === undefined || list.value.length === 0) return <ErrorNote error={list.error} />;
   return (
     <div class="stored" data-testid="limits-own">
-      <StoredTable caption={`What is stored for ${entityId}`} rows={list.value} />
+      <StoredTable caption={`Stored for ${entityId}`} rows={list.value} />
     </div>
   );
 }

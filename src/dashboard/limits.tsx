@@ -52,7 +52,7 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
     <>
       <PageHead
         title="Limits"
-        note="The first level that has any limits wins whole, unless it adds to the levels after it."
+        note="The first level with limits applies; with inherit, less specific levels add theirs."
       />
       <Chooser names={{ entityId, resource, planId: value?.names.planId ?? planId }} />
       <ErrorNote error={error} />
@@ -97,7 +97,7 @@ function SetForAll({ onSet }: { readonly onSet: () => void }) {
   if (!can.admin) return null;
   return (
     <button type="button" class="button" data-testid="limits-begin" onClick={onSet}>
-      Set limits for everybody on every resource
+      Set the system-wide default limits
     </button>
   );
 }
@@ -171,13 +171,13 @@ function Chooser({ names }: { readonly names: Named }) {
 
 function Source({ value }: { readonly value: LimitsView }) {
   const { names, limits, totals } = value;
-  const whom = names.entityId !== "" ? names.entityId : names.planId !== "" ? `plan ${names.planId}` : "everybody";
+  const whom = names.entityId !== "" ? names.entityId : names.planId !== "" ? `plan ${names.planId}` : "every entity";
   const what = names.resource === "" ? "every resource" : names.resource;
   const words = (inForce: InForce) => inForce.from.map(sourceWords).join(" and ");
   return (
     <div class="source" data-testid="limits-source" data-source={limits.from[0] ?? "none"}>
       <p>
-        {limits.from.length === 0 ? "Nothing is set for " : "For "}
+        {limits.from.length === 0 ? "No limits are set for " : "For "}
         <b class="mono wrap">{whom}</b> on <b class="wrap">{what}</b>
         {limits.from.length === 0 ? (
           "."
@@ -206,7 +206,7 @@ function Source({ value }: { readonly value: LimitsView }) {
         value={value}
         levels={LIMIT_LEVELS}
         inForce={limits}
-        label="Levels of limits, the first with any wins"
+        label="Levels of limits; the first with limits applies"
       />
       <LevelList value={value} levels={TOTAL_LEVELS} inForce={totals} label="Levels of totals over all resources" />
     </div>
@@ -235,7 +235,7 @@ function LevelList(props: {
               ? "none"
               : plural(limits.length, "limit"),
           ...(isHere ? ["in force"] : []),
-          ...(inherit === true ? ["adds to the next"] : []),
+          ...(inherit === true ? ["inherits"] : []),
           ...(appliesTo === "callers" ? ["callers only"] : []),
         ];
         return (

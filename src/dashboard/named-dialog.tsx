@@ -63,7 +63,7 @@ export function NamedDialog(props: {
           {afterId}
         </>
       )}
-      <Field label="Name" hint="For people; the id where it is empty">
+      <Field label="Name" hint="Display name; empty: the id">
         <input
           data-testid={`${what}-label`}
           value={name}
@@ -72,7 +72,7 @@ export function NamedDialog(props: {
         />
       </Field>
       {children}
-      <Field label="Metadata" hint="A line each: key=value">
+      <Field label="Metadata" hint="One key=value per line">
         <textarea
           rows={3}
           value={metadata}

@@ -46,7 +46,7 @@ function NamespaceSearch() {
     run(async () => {
       if (name === "") return;
       if (!(await isNamespace(api, name)))
-        throw new FormError(`There is no namespace ${name}, or the token does not have it.`);
+        throw new FormError(`There is no namespace ${name}, or the token has no access to it.`);
       setText("");
       choose(name);
     });

@@ -42,7 +42,7 @@ export function NamespacesPage() {
   const create = () =>
     making.run(async () => {
       await api.send("POST", "/v1/namespaces", {}, { name: name.trim() });
-      setTold(`The namespace ${name.trim()} is there.`);
+      setTold(`The namespace ${name.trim()} is ready.`);
       setName("");
       await reloadAll();
     });
@@ -65,7 +65,7 @@ export function NamespacesPage() {
   const page = cursors.length - 1;
   return (
     <>
-      <PageHead title="Namespaces" note="Tenants that share a store and nothing else.">
+      <PageHead title="Namespaces" note="Tenants that share a store but no data.">
         <label class="search">
           <span class="unseen">Find a namespace</span>
           <input
@@ -136,7 +136,7 @@ export function NamespacesPage() {
                   class="button small danger"
                   data-testid="namespace-delete"
                   disabled={each.name === namespace}
-                  title={each.name === namespace ? "It is the one you look at; choose another first." : undefined}
+                  title={each.name === namespace ? "This namespace is open; choose another first." : undefined}
                   onClick={() => setAsks({ what: "delete", of: each })}
                 >
                   Remove
@@ -149,8 +149,8 @@ export function NamespacesPage() {
       {list.value !== undefined && active.length === 0 && search !== "" && (
         <Empty title="No namespace matches">
           {next === undefined
-            ? "None has this in its name."
-            : "None so far has this in its name; the next page looks on."}
+            ? "No name contains this."
+            : "No name so far contains this; the next page continues the search."}
         </Empty>
       )}
       {list.value !== undefined && (
@@ -161,14 +161,14 @@ export function NamespacesPage() {
       )}
       {list.value !== undefined && active.length === 0 && search === "" && (
         <Empty title="No namespaces" command={curl(session, "POST", "/v1/namespaces", { name: "tenant-b" })}>
-          The token has none. Make one{can.namespaces ? " above, or" : ""} with
+          The token has no namespaces. Create one{can.namespaces ? " above, or" : ""} with
         </Empty>
       )}
       {can.namespaces && (orphans.value?.length ?? 0) > 0 && (
         <section class="orphans">
-          <h2>Removed, still recoverable</h2>
+          <h2>Deleted, still recoverable</h2>
           <NamespaceTable
-            caption="Removed namespaces"
+            caption="Deleted namespaces"
             testid="orphan-row"
             items={orphans.value ?? []}
             actions={(each) => (
@@ -181,7 +181,7 @@ export function NamespacesPage() {
                   onClick={() =>
                     void recovering.run(async () => {
                       await api.send("POST", `/v1/orphans/${encodeURIComponent(each.id)}/recover`, {});
-                      setTold(`The namespace ${each.name} is back.`);
+                      setTold(`The namespace ${each.name} is active again.`);
                       await reloadAll();
                     })
                   }
@@ -207,28 +207,28 @@ export function NamespacesPage() {
           submit="Remove"
           act={async () => {
             await api.send("DELETE", `/v1/namespaces/${encodeURIComponent(asks.of.name)}`, {});
-            setTold(`The namespace ${asks.of.name} is hidden; it can be recovered below.`);
+            setTold(`The namespace ${asks.of.name} is deleted; it can be recovered below.`);
             await reloadAll();
           }}
           onClose={() => setAsks(undefined)}
         >
           <p>
-            Every request in <b class="mono wrap">{asks.of.name}</b> fails from then on. Its data is hidden, not
-            removed: it can be recovered on this page.
+            Every request in <b class="mono wrap">{asks.of.name}</b> will fail. Its data stays, and you can recover it
+            on this page.
           </p>
         </Confirm>
       )}
       {asks?.what === "purge" && (
         <Confirm
-          title="Purge for good?"
+          title="Purge permanently?"
           submit="Purge"
           type={asks.of.name}
           act={() => purge(asks.of)}
           onClose={() => setAsks(undefined)}
         >
           <p>
-            All of <b class="mono wrap">{asks.of.name}</b> will be gone: entities, limits, buckets, usage and audit
-            trail. There is no way back.
+            All of <b class="mono wrap">{asks.of.name}</b> will be deleted: entities, limits, buckets, usage and audit
+            log. This cannot be undone.
           </p>
           <p class="quiet">{told}</p>
         </Confirm>

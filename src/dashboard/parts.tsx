@@ -86,13 +86,13 @@ export function ErrorNote({
 }
 
 function titleOf({ status, code }: ApiError): string {
-  if (code === "insufficient_scope") return "The token may not do this.";
-  if (code === "namespace_forbidden") return "The token does not have this namespace.";
+  if (code === "insufficient_scope") return "The token lacks a scope.";
+  if (code === "namespace_forbidden") return "The token has no access to this namespace.";
   if (code === "form") return "Not sent yet.";
   if (code === "page_failed") return "This page failed.";
   if (status === 0) return "Not connected.";
-  if (status === 409 || status === 412) return "It was changed meanwhile.";
-  return status >= 500 ? "The service cannot answer." : "It was not accepted.";
+  if (status === 409 || status === 412) return "Changed in the meantime.";
+  return status >= 500 ? "The service failed." : "Not accepted.";
 }
 
 /** A name that may be far too long: it wraps, and where a list shortens it, it is whole in its tooltip. */

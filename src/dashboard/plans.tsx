@@ -30,7 +30,7 @@ export function PlansPage() {
   const plans = value?.items ?? [];
   return (
     <>
-      <PageHead title="Plans" note="Limits that many entities share: a change is one write, and reaches all of them.">
+      <PageHead title="Plans" note="Sets of limits that many entities share; a change applies to all of them.">
         {can.admin && (
           <button
             type="button"
@@ -64,8 +64,8 @@ export function PlansPage() {
       {value?.more === true && <p class="filter-note">The first {whole(PLANS_MAX)} plans are shown.</p>}
       {value !== undefined && plans.length === 0 && (
         <Empty title="No plans yet" command={curl(session, "POST", `${path}/plans`, { id: "gold" })}>
-          A plan is a set of limits with a name; an entity that refers to it has them.{" "}
-          {can.admin ? "Make one here or with" : "Whoever may change limits makes one with"}
+          A plan is a named set of limits that entities can use.{" "}
+          {can.admin ? "Create one here or with" : "An admin can create one with"}
         </Empty>
       )}
       {doing?.what === "create" && <PlanForm plan={undefined} onDone={reload} onClose={() => setDoing(undefined)} />}
@@ -81,8 +81,8 @@ export function PlansPage() {
           onClose={() => setDoing(undefined)}
         >
           <p>
-            <b class="mono wrap">{doing.plan.id}</b> will be gone, with its limits and totals. It is refused while an
-            entity refers to it.
+            <b class="mono wrap">{doing.plan.id}</b> will be deleted, with its limits and totals. This is refused while
+            an entity uses it.
           </p>
         </Confirm>
       )}
@@ -175,6 +175,6 @@ function PlanForm(props: {
     }
     await onDone();
   };
-  const idHint = "Letters, digits and _ . - : @; entities refer to it";
+  const idHint = "Letters, digits and _ . - : @";
   return <NamedDialog what="plan" named={plan} {...{ idHint, save, onClose }} />;
 }

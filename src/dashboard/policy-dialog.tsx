@@ -37,7 +37,7 @@ export function PolicyDialog(props: {
     });
     if (done) props.onClose();
   };
-  const whom = props.entityId ?? "everybody";
+  const whom = props.entityId ?? "every entity";
   return (
     <Dialog
       title={`Access and cascade of ${whom}`}
@@ -56,16 +56,16 @@ export function PolicyDialog(props: {
           onInput={(event) => setResource(event.currentTarget.value)}
         />
       </Field>
-      <Field label="Access" hint={`Stored here: ${stored.value?.access ?? "nothing, so the next level says"}`}>
+      <Field label="Access" hint={`Stored here: ${stored.value?.access ?? "nothing (inherited)"}`}>
         <Select
           testid="policy-access"
           value={access}
           options={[
-            { value: KEEP, label: "Leave as it is" },
-            { value: "inherit", label: "Inherit: as the next level says" },
-            { value: "enforce", label: "Enforce: limits count" },
-            { value: "bypass", label: "Bypass: let through and counted" },
-            { value: "disabled", label: "Disabled: refused at once" },
+            { value: KEEP, label: "Leave unchanged" },
+            { value: "inherit", label: "Inherit: from the next level" },
+            { value: "enforce", label: "Enforce: limits apply" },
+            { value: "bypass", label: "Bypass: count, never refuse" },
+            { value: "disabled", label: "Disabled: refuse everything" },
           ]}
           onChange={setAccess}
         />
@@ -75,9 +75,9 @@ export function PolicyDialog(props: {
           testid="policy-cascade"
           value={cascade}
           options={[
-            { value: KEEP, label: "Leave as it is" },
-            { value: "inherit", label: "Inherit: as the entity itself says" },
-            { value: "true", label: "Charged, too" },
+            { value: KEEP, label: "Leave unchanged" },
+            { value: "inherit", label: "Inherit: the entity's own setting" },
+            { value: "true", label: "Charged too" },
             { value: "false", label: "Not charged" },
           ]}
           onChange={setCascade}
@@ -87,7 +87,7 @@ export function PolicyDialog(props: {
         <p class="note bad">
           <span>
             Every request of <b class="mono wrap">{whom}</b> {resource === "" ? "on any resource" : `on ${resource}`}{" "}
-            will be refused from the next one on.
+            will be refused.
           </span>
         </p>
       )}
@@ -96,6 +96,6 @@ export function PolicyDialog(props: {
 }
 
 function cascadeWords(cascade: boolean | undefined): string {
-  if (cascade === undefined) return "nothing, so the entity itself says";
-  return cascade ? "charged, too" : "not charged";
+  if (cascade === undefined) return "nothing (the entity's own setting)";
+  return cascade ? "charged too" : "not charged";
 }

@@ -21,7 +21,7 @@ export function RefusalCells({ entityId, resource, limit, level, total, others }
   return (
     <>
       <BucketCells {...{ entityId, resource }} />
-      <td data-label="Limit in the way">
+      <td data-label="Refused by">
         <span class="in-the-way">
           <Name text={limit} class="strong" />
           <span class={level === entityId ? "tag" : "tag warn"}>

@@ -16,14 +16,14 @@ export function RefusalTable({ sums }: { readonly sums: readonly RefusalSum[] })
   return (
     <>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard. */}
-      <section class="scroll" aria-label="Refusals added up" tabIndex={0}>
+      <section class="scroll" aria-label="Sums of refusals" tabIndex={0}>
         <table class="cards" data-testid="refusal-sums">
-          <caption class="unseen">Refusals by entity, resource and limit, the most first</caption>
+          <caption class="unseen">Refusals by entity, resource and limit, most refused first</caption>
           <thead>
             <tr>
               <th scope="col">Who</th>
               <th scope="col">On</th>
-              <th scope="col">Limit in the way</th>
+              <th scope="col">Refused by</th>
               <th scope="col" class="number">
                 Refused
               </th>
@@ -56,7 +56,7 @@ function SumRow({ sum }: { readonly sum: RefusalSum }) {
     return (
       <tr {...attributes}>
         <td data-label="Who" class="quiet" colSpan={3}>
-          Others, too many at once to be told apart
+          Others, too many to list separately
         </td>
         <td data-label="Refused" class="number">
           {whole(count)}

@@ -54,7 +54,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
     <>
       <PageHead
         title="Refusals"
-        note={count === 0 ? "Requests that ended refused." : `${plural(count, "refusal")} since this page was opened`}
+        note={count === 0 ? "Refused requests." : `${plural(count, "refusal")} since this page was opened`}
       >
         <button
           type="button"
@@ -63,13 +63,13 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
           aria-pressed={paused !== undefined}
           onClick={() => setPaused(paused === undefined ? { list: all, count } : undefined)}
         >
-          {paused === undefined ? "Pause" : waiting > 0 ? `Go on (${whole(waiting)} waiting)` : "Go on"}
+          {paused === undefined ? "Pause" : waiting > 0 ? `Resume (${whole(waiting)} waiting)` : "Resume"}
         </button>
       </PageHead>
       <ErrorNote error={error} />
       {list.length === 0 && value?.all === 0 && (
         <Empty
-          title={paused === undefined ? "Nobody has been refused" : "Paused"}
+          title={paused === undefined ? "No refusals" : "Paused"}
           command={curl(session, "POST", `${session.path}/acquire`, {
             entityId: "key-1",
             resource: "gpt-4",
@@ -77,8 +77,8 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
             holdMs: 0,
           })}
         >
-          In this time every request fitted its limits. A refusal shows up here the moment this service refuses, and
-          that of another process once it is written. Ask for all there is, twice:
+          No request was refused in this time. Refusals of this service appear at once, those of other processes after
+          they are stored. To see one, acquire everything twice:
         </Empty>
       )}
       {list.length > 0 && (
@@ -89,7 +89,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
               <th scope="col">When</th>
               <th scope="col">Who</th>
               <th scope="col">On</th>
-              <th scope="col">Limit in the way</th>
+              <th scope="col">Refused by</th>
               <th scope="col" class="number">
                 Asked
               </th>
@@ -118,7 +118,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
           {value === undefined ? "All processes" : `${plural(value.all, "refusal")} on this store`}
         </h2>
         <div class="page-actions">
-          <Field label="Of all processes">
+          <Field label="Time range">
             <Select
               testid="refusal-range"
               value={String(hours)}
@@ -131,9 +131,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
       {value !== undefined && value.all > 0 && (
         <>
           {value.more && (
-            <p class="note">
-              Only the first {whole(COUNTS_MAX)} counts were read; choose a shorter range for the rest.
-            </p>
+            <p class="note">Only the first {whole(COUNTS_MAX)} counts were read; choose a shorter range.</p>
           )}
           <RefusalTable key={hours} sums={value.sums} />
         </>

@@ -86,9 +86,9 @@ async function followOnce(options: StreamOptions, seen: Seen, stop: AbortSignal)
       alive();
       parser.feed(decoder.decode(part.value, { stream: true }));
     }
-    return { kind: "ended", reason: "The service ended the connection." };
+    return { kind: "ended", reason: "The service closed the connection." };
   } catch (error) {
-    if (silent.signal.aborted) return { kind: isOpen ? "ended" : "failed", reason: "Nothing was heard for 12 s." };
+    if (silent.signal.aborted) return { kind: isOpen ? "ended" : "failed", reason: "No data for 12 s." };
     if (error instanceof ApiError && [400, 401, 403, 404].includes(error.status)) {
       return { kind: "refused", reason: error.message };
     }

@@ -20,7 +20,7 @@ export function BucketCells({ entityId, resource }: { readonly entityId: string;
 export function ActionsHead() {
   return (
     <th scope="col" class="actions">
-      <span class="unseen">What can be done</span>
+      <span class="unseen">Actions</span>
     </th>
   );
 }

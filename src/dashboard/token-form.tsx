@@ -30,8 +30,8 @@ export function TokenForm(props: {
     >
       <h1 data-testid="page-title">Sign in with a token</h1>
       <p class="quiet">
-        This service answers only to tokens. One with the scope <code>read</code> may look; <code>admin</code> may
-        change things, too.
+        This service requires a token. The scope <code>read</code> allows viewing; <code>admin</code> also allows
+        changes.
       </p>
       <label class="field">
         <span>Token</span>
@@ -56,7 +56,7 @@ export function TokenForm(props: {
       <button type="submit" class="button primary wide" data-testid="token-submit" disabled={isBusy}>
         {isBusy ? "Checking…" : "Sign in"}
       </button>
-      <p class="quiet small">It is kept in this tab until you close it. Make one with</p>
+      <p class="quiet small">The token is kept in this tab until you close it. Create one with</p>
       <code class="quiet small command-line">
         zae-limiter token add tokens.json --id me --namespaces default --scopes read
       </code>

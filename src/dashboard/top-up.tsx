@@ -55,7 +55,7 @@ export function TopUp(props: {
     >
       <p>
         Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b>. A quota
-        gains exactly that until it resets; a limit that drips at most the room it has.
+        keeps the whole amount until its next reset; a limit that refills gains at most up to its capacity.
       </p>
       {limits.map(({ limit }) => (
         <Field key={limit} label={limit}>
@@ -90,7 +90,7 @@ export function TopUpDone(
           <span key={name}>
             {i > 0 && ", "}
             {whole(arrived)} {name}
-            {arrived < amount && ` (of ${whole(amount)}, there was no more room)`}
+            {arrived < amount && ` (of ${whole(amount)}; the limit is full)`}
             {limit !== undefined && (
               <>
                 , now <NowLeft limit={limit} {...reading(limit)} />

@@ -40,7 +40,7 @@ export function UsageChart(props: {
     <figure class="chart">
       <div class="chart-place" ref={place} role="img" data-testid="usage-chart" aria-label={summaryOf(props)} />
       <figcaption class="legend">
-        <span class="legend-when">{at === undefined ? "In all" : tick(span, at)}</span>
+        <span class="legend-when">{at === undefined ? "Total" : tick(span, at)}</span>
         {series.map(({ name, total, values }, i) => (
           <span key={name} class="legend-item">
             <svg width="22" height="8" aria-hidden="true">
@@ -63,7 +63,7 @@ function summaryOf({ metric, starts, series, window: span }: Parameters<typeof U
   const lines = series.map(({ name, values, total }) => {
     const most = Math.max(...values);
     const at = starts[values.indexOf(most)] ?? 0;
-    return `${name}: ${whole(total)} in all, at most ${whole(most)} in the window of ${tick(span, at)}`;
+    return `${name}: ${whole(total)} in total, at most ${whole(most)} in the window of ${tick(span, at)}`;
   });
   const what = metric === "requests" ? "Granted requests" : `Tokens of ${metric}`;
   return `${what}, ${span}, over ${starts.length} windows. ${lines.join(". ")}.`;

@@ -64,8 +64,8 @@ export function KeysMissing({ count }: { readonly count: number }) {
   if (count === 0) return null;
   return (
     <p class="note">
-      The first {KEYS_MAX} below it were read; what the other {plural(count, "entity", "entities")} used counts for the
-      entity above.
+      The first {KEYS_MAX} children were read; usage of the other {plural(count, "entity", "entities")} is shown with
+      the parent.
     </p>
   );
 }

@@ -79,7 +79,7 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
   const file = ["usage", namespace, entityId, resourceId, span, range.name].filter((part) => part !== "").join("-");
   return (
     <>
-      <PageHead title="Usage" note="Net tokens and granted requests, in windows of UTC.">
+      <PageHead title="Usage" note="Net tokens and granted requests, by window (UTC).">
         {items.length > 0 && <UsageExport items={items} name={file.replaceAll(/[^\w.@-]+/g, "_")} />}
       </PageHead>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
@@ -132,13 +132,10 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
       </form>
       <ErrorNote error={error} />
       {value !== undefined && items.length === 0 && (
-        <Empty
-          title="Nothing was used in this time"
-          command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}
-        >
+        <Empty title="No usage in this time" command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}>
           {entityId === "" && resourceId === ""
-            ? "Usage is counted from the first grant on; it is here as soon as somebody takes. The same for a program:"
-            : "Nothing of this entity and resource. Take the filter away, choose a longer range, or ask for everything:"}
+            ? "Usage appears after the first granted request. The same from a program:"
+            : "No usage of this entity and resource. Remove the filter, choose a longer range, or request everything:"}
         </Empty>
       )}
       {value !== undefined && items.length > 0 && (
@@ -151,14 +148,13 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
           <UsageChart {...{ window: span, metric: drawn, starts, series }} />
           {left > 0 && (
             <p class="filter-note">
-              The {SERIES_MAX} largest are drawn; {plural(left, "other")} {left === 1 ? "stands" : "stand"} in the
-              table.
+              The {SERIES_MAX} largest are drawn; {plural(left, "other")} {left === 1 ? "is" : "are"} in the table.
             </p>
           )}
           {value.more && (
             <p class="note">
-              Only the first {whole(SNAPSHOTS_MAX)} windows were read, and the sums are of these; filter by entity or
-              resource for the rest.
+              Only the first {whole(SNAPSHOTS_MAX)} windows were read and summed; filter by entity or resource to see
+              the rest.
             </p>
           )}
           <UsageTable key={`${span} ${entityId} ${resourceId} ${split}`} items={items} metrics={metrics} span={span} />
@@ -169,8 +165,8 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
 }
 
 const KEY_OPTIONS = [
-  { value: "", label: "All of it together" },
-  { value: "keys", label: "By those who asked" },
+  { value: "", label: "Everything together" },
+  { value: "keys", label: "By caller" },
 ];
 
 function countedOf(split: string, isOfOne: boolean): Counted {
@@ -192,11 +188,11 @@ function levelOptions(items: readonly UsageSnapshot[], kin: Kin) {
 }
 
 function noteOf(counted: Counted, entityId: string, split: string): string {
-  if (entityId !== "" && split === "keys") return `What ${entityId} and those below it asked for, each request once.`;
-  if (entityId !== "") return `All that was charged to ${entityId}, by whomever it was asked for.`;
-  if (counted === "once") return "Each request once, at the entity that asked for it.";
-  if (counted === "all") return "What is charged to a parent as well counts for both.";
-  return "What was charged to the entities of this level.";
+  if (entityId !== "" && split === "keys") return `Requests of ${entityId} and its children, each counted once.`;
+  if (entityId !== "") return `Everything charged to ${entityId}, including requests of its children.`;
+  if (counted === "once") return "Each request counted once, at the entity that made it.";
+  if (counted === "all") return "A request that is also charged to a parent counts for both.";
+  return "Everything charged to the entities of this level.";
 }
 
 function Totals({ items, names }: { readonly items: readonly UsageSnapshot[]; readonly names: readonly string[] }) {

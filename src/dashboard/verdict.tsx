@@ -29,10 +29,10 @@ export function Verdict(props: {
     granted: "Would be granted.",
     refused:
       primary === undefined
-        ? "It would be refused."
-        : `In the way: ${limitWords(primary.limit, primary.entityId, primary.resource === TOTALS)}.`,
-    disabled: "Switched off.",
-    never: "It can never fit.",
+        ? "Would be refused."
+        : `Would be refused by ${limitWords(primary.limit, primary.entityId, primary.resource === TOTALS)}.`,
+    disabled: "Disabled.",
+    never: "Can never be granted.",
   }[outcome];
   // It is waited for as long as one looks at it.
   const waitMs = useTicking(
@@ -46,8 +46,8 @@ export function Verdict(props: {
         <strong class="wrap">{words}</strong>{" "}
         {outcome === "refused" && primary !== undefined ? (
           <span>
-            {available < 0 ? `It owes ${whole(-available)}` : `It has ${whole(available)} left`} and is asked for{" "}
-            {whole(primary.requested)}; it fits in {waitWords(waitMs)}.
+            {available < 0 ? `It is ${whole(-available)} in debt` : `It has ${whole(available)} left`}; requested:{" "}
+            {whole(primary.requested)}. It fits in {waitWords(waitMs)}.
           </span>
         ) : (
           reason !== undefined && <span class="wrap">{reason}</span>
@@ -59,7 +59,7 @@ export function Verdict(props: {
         </p>
       )}
       <fieldset class="what-if">
-        <legend>If it asked for</legend>
+        <legend>If a request takes</legend>
         {measures.map((measure) => (
           <AmountField
             key={measure}
@@ -81,7 +81,7 @@ export function limitWords(limit: string, entityId: string, isTotal: boolean): s
 function heardWords({ atMs, entityId, asked, primary }: Refusal): string {
   const limit = limitWords(primary.limit, primary.entityId, primary.resource === TOTALS);
   return (
-    `Last refused at ${timeWords(atMs)}: ${entityId} asked for ${amountsText(asked)}; ` +
+    `Last refused at ${timeWords(atMs)}: ${entityId} requested ${amountsText(asked)}; ` +
     `${limit} had ${whole(primary.available)} left.`
   );
 }
@@ -90,7 +90,7 @@ function keptWords({ last, count }: KeptRefusals, isLeast: boolean): string {
   const { lastMs, entityId, limit, level, total } = last;
   const hour = `${timeWords(lastMs).slice(0, 5)} to ${timeWords(lastMs + 3_600_000).slice(0, 5)}`;
   const said = `Refused ${count === 1 ? "once" : `${whole(count)} times`}, last in the hour of ${hour}: ${entityId}, by ${limitWords(limit, level, total)}.`;
-  return `${said} Counts are kept, amounts are not${isLeast ? "; the fields ask for the least that it would refuse now" : ""}.`;
+  return `${said} Amounts are not stored${isLeast ? "; the fields show the least that would be refused now" : ""}.`;
 }
 
 /** What is typed stays while the numbers around it move; it is asked for when the field is left. */

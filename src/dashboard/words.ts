@@ -68,10 +68,10 @@ export function refillWords(limit: Limit): string {
     return usual === undefined ? `full again at ${cron} (${tz})` : `full again ${usual} (${tz})`;
   }
   if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
-  return `drips ${rateWords(limit.refillAmount, limit.refillPeriodMs)}`;
+  return `refills ${rateWords(limit.refillAmount, limit.refillPeriodMs)}`;
 }
 
-export const KIND_NAMES = { drip: "drips", calendar: "calendar quota", session: "session quota" } as const;
+export const KIND_NAMES = { drip: "refills", calendar: "calendar quota", session: "session quota" } as const;
 
 /** A level of limits in words, for whom it is. */
 export const LEVEL_NAMES: Readonly<Record<Level, string>> = {

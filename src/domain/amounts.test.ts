@@ -43,7 +43,7 @@ test("an amount that was forgotten does not pass unchecked, whoever forgot it", 
 });
 
 test("to top up nothing at all is refused; to adjust or release by nothing changes nothing", () => {
-  refused({}, "topUp", "consume_empty", /amounts for key-1 on gpt-4 names no limit; known limits: rpm, tpm/);
+  refused({}, "topUp", "consume_empty", /The top-up of key-1 on gpt-4 names no limit; name at least one of rpm, tpm/);
   assert.deepEqual(check({}, "adjust"), []);
   assert.deepEqual(check({}, "release"), []);
 });

@@ -63,14 +63,14 @@ export function topUpAmounts(
   if (amounts.length > 0) {
     throw new ValidationError(
       "consume_empty",
-      `The top-up of ${bucket.entityId} on ${bucket.resource} is ${shown(tokens)}, which adds nothing; ` +
+      `The top-up of ${bucket.entityId} on ${bucket.resource} is ${shown(tokens)} and adds nothing; ` +
         "give at least one whole number above 0.",
     );
   }
   const known = limits.map(({ name }) => name).join(", ");
   throw new ValidationError(
     "consume_empty",
-    `amounts for ${bucket.entityId} on ${bucket.resource} names no limit; known limits: ${known}. Name at least one.`,
+    `The top-up of ${bucket.entityId} on ${bucket.resource} names no limit; name at least one of ${known}.`,
   );
 }
 

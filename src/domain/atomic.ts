@@ -8,13 +8,13 @@ export function checkAtomic(
   if (items <= itemsMax) return;
   throw new ValidationError(
     "atomic_too_many",
-    `The request of ${request.entityId} for ${request.resource} writes ${items} items at once, one for each bucket of each level ` +
-      `and more where a bucket is in shards; one transaction of this store has room for ${itemsMax}. ` +
+    `The request of ${request.entityId} for ${request.resource} needs ${items} items in one transaction, one for each bucket of each level ` +
+      `and shard; this store allows ${itemsMax}. ` +
       "Name fewer resources in `also`, or leave `atomic` out.",
     // How many parents it has is not for the holder of a key.
     {
       publicDetail:
-        "The request takes from more resources at once than one transaction has room for; name fewer in `also`, or leave `atomic` out.",
+        "The request names more resources than one transaction allows; name fewer in `also`, or leave `atomic` out.",
     },
   );
 }

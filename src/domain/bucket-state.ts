@@ -163,7 +163,8 @@ export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Ca
  * be as it stands at that time (`bucketFor`).
  */
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  if (state.shards !== undefined) throw new TypeError("Tokens are taken from shards one by one, not from their whole.");
+  if (state.shards !== undefined)
+    throw new TypeError("Tokens are taken from one shard at a time, not from all shards together.");
   return changeTokens(state, amounts, nowMs, true);
 }
 
@@ -224,8 +225,7 @@ export function isIdle(state: BucketState, idleMs: number, nowMs: number, calend
  */
 export function wholeOf(shards: readonly BucketState[], calendar: Calendar): BucketState {
   const [first] = shards;
-  if (first === undefined)
-    throw new RangeError("A bucket without shards has no state; ask whether there is one first.");
+  if (first === undefined) throw new RangeError("A bucket without shards has no state; check that it has one first.");
   if (shards.length === 1 && first.limits.every(({ part }) => part === undefined)) return first;
   const newest = shards.reduce((a, b) => (b.origin.asOfMs > a.origin.asOfMs ? b : a));
   const known = new Map<string, LimitState>();

@@ -23,7 +23,7 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
   const { asker, resource } = aboutOf(chain);
   if (found !== undefined) {
     const { bucket, measure } = found;
-    const whose = bucket.entityId === asker ? asker : `${bucket.entityId}, which is charged with ${asker},`;
+    const whose = bucket.entityId === asker ? asker : `${bucket.entityId}, a parent of ${asker},`;
     const what = `${name} counts ${measure}; name ${measure}`;
     return new ValidationError(
       "limit_unknown",
@@ -47,17 +47,21 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
 /** Limits of one's own, or of a plan, hide those of the resource: whoever misses one of these is told. */
 function placeTakenText(chain: Chain): string {
   const source = chain[0]?.source ?? "none";
-  const whose = source.startsWith("entity") ? "its own" : source.startsWith("plan") ? "those of its plan" : undefined;
+  const whose = source.startsWith("entity")
+    ? "limits of its own"
+    : source.startsWith("plan")
+      ? "the limits of its plan"
+      : undefined;
   if (whose === undefined) return "";
   const { asker, resource } = aboutOf(chain);
-  return ` The limits of ${asker} are ${whose}, in place of those of ${resource} unless they inherit.`;
+  return ` ${asker} has ${whose} instead of those of ${resource}, unless they inherit.`;
 }
 
 /** A total counts the resources of a request as one amount, and together they are more than one may be. */
 export function sumTooLarge(measure: string, milli: number, { entityId }: BucketKey): ValidationError {
   const what = `consume of "${measure}" is ${milli / 1000} on all resources of the request together`;
   const remedy = `ask for at most ${TOKENS_MAX} in one request`;
-  return new ValidationError("amount_invalid", `${what}, which a total of ${entityId} counts as one; ${remedy}.`, {
+  return new ValidationError("amount_invalid", `${what}, and a total of ${entityId} counts their sum; ${remedy}.`, {
     // It may be a parent that has the total.
     publicDetail: `${what}; ${remedy}.`,
   });
@@ -75,8 +79,8 @@ export function noLimits(chain: readonly OnBucket[]): ValidationError {
 /** A request would take nothing of any limit. */
 export function nothingCounted(chain: Chain): ValidationError {
   const { asker, resource } = aboutOf(chain);
-  const what = `consume for ${asker} on ${resource} names nothing that a limit counts`;
-  const remedy = "Name at least one, with 0 to ask only whether it is in debt.";
+  const what = `consume for ${asker} on ${resource} names no measure that a limit counts`;
+  const remedy = "Name at least one; 0 asks only whether it is in debt.";
   return new ValidationError("consume_empty", `${what}; measures: ${measuresText(chain)}. ${remedy}`, {
     publicDetail: `${what}; measures: ${publicMeasures(chain)}. Name at least one.`,
   });
@@ -86,13 +90,11 @@ export function nothingCounted(chain: Chain): ValidationError {
 export function measureMissing(limit: Limit, { bucket }: OnBucket, chain: Chain): ValidationError {
   const { asker, resource } = aboutOf(chain);
   const measure = measureOf(limit);
-  const counts = measure === limit.name ? `its limit ${limit.name}` : `its limit ${limit.name} counts it`;
-  const whose = bucket.entityId === asker ? counts : `${bucket.entityId} is charged with it, and ${counts}`;
   const what = `The request of ${asker} for ${resource} does not say how much ${measure} it uses`;
   return new ValidationError(
     "measure_missing",
-    `${what}: ${whose}. Name ${measure} in consume, with 0 where it uses none (unnamedLimits is "refuse").`,
-    { publicDetail: `${what}. Name ${measure} in consume, with 0 where it uses none.` },
+    `${what}: the limit ${limit.name} of ${bucket.entityId} counts it. Name ${measure} in consume, 0 if it uses none (unnamedLimits is "refuse").`,
+    { publicDetail: `${what}. Name ${measure} in consume, 0 if it uses none.` },
   );
 }
 

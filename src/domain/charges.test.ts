@@ -136,7 +136,7 @@ test("a hard limit that a request leaves out is refused where that was asked for
   refused(
     () => charged({ tpm: 1 }, [key, project], "refuse"),
     "measure_missing",
-    /does not say how much usd it uses: proj-1 is charged with it, and its limit usd\. Name usd/,
+    /does not say how much usd it uses: the limit usd of proj-1 counts it\. Name usd/,
     /^The request of key-1 for gpt-4 does not say how much usd it uses\. Name usd/,
   );
   refused(() => charged(undefined, [key], "refuse"), "measure_missing", /how much tpm it uses/);

@@ -161,7 +161,7 @@ export function versionsFrom(text: unknown): readonly LimitsVersion[] | undefine
     const found: unknown = JSON.parse(String(text));
     if (!Array.isArray(found)) return undefined;
     return found.map(([fromMs, said]) => {
-      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is no instant.`);
+      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is not an instant.`);
       const limits: readonly Limit[] = said.limits.length === 0 ? [] : checkLimits(said.limits, ANY_CRON);
       return { ...limitsPart({ ...said, limits }), fromMs };
     });

@@ -67,7 +67,7 @@ test("an entity with a wrong field is refused with the field's value", () => {
   refused(() => newEntity({ id: "a", name: 7 as never }, 5), "name_invalid", /7/);
   refused(() => newEntity({ id: "a", name: "x".repeat(257) }, 5), "name_invalid", /at most 256/);
   for (const metadata of [{ n: 1 }, { n: 1n }, ["x"], "x", null]) {
-    refused(() => newEntity({ id: "a", metadata: metadata as never }, 5), "metadata_invalid", /values are texts/);
+    refused(() => newEntity({ id: "a", metadata: metadata as never }, 5), "metadata_invalid", /values are strings/);
   }
 });
 
@@ -112,7 +112,7 @@ test("a change of something that cannot be changed is refused, not ignored", () 
   refused(check(["name"]), "patch_invalid", /give an object/);
   for (const patch of [null, undefined, 5]) refused(check(patch), "patch_invalid", /give an object/);
   refused(check({ cascade: 1 }), "cascade_invalid", /1/);
-  refused(check({ metadata: { n: 1 } }), "metadata_invalid", /texts/);
+  refused(check({ metadata: { n: 1 } }), "metadata_invalid", /strings/);
   refused(check({ name: 5 }), "name_invalid", /5/);
   for (const parentId of ["a b", "", 7, false]) refused(check({ parentId }), "entity_id_invalid", /entity id/);
   assert.doesNotThrow(check({ parentId: null, name: "n", cascade: true, metadata: {} }));

@@ -78,7 +78,7 @@ export function newEntity(given: NewEntity, nowMs: number): Entity {
   if (typeof given === "string") {
     throw new ValidationError(
       "options_invalid",
-      `An entity is given as an object, not ${shown(given)}; give { id: ${shown(given)} }.`,
+      `An entity must be an object, not ${shown(given)}; give { id: ${shown(given)} }.`,
     );
   }
   const id = checkEntityId(given?.id);
@@ -220,7 +220,7 @@ export function checkDisplayName(id: string, name: unknown): string {
   if (typeof name !== "string" || name.length > 256) {
     throw new ValidationError(
       "name_invalid",
-      `The name of ${id} is ${shown(name)}; give a text of at most 256 characters.`,
+      `The name of ${id} is ${shown(name)}; give a string of at most 256 characters.`,
     );
   }
   return name === "" ? id : name;
@@ -237,7 +237,7 @@ export function checkMetadata(id: string, metadata: unknown): Readonly<Record<st
   const bad = (): never => {
     throw new ValidationError(
       "metadata_invalid",
-      `The metadata of ${id} is ${shown(metadata)}; give an object whose values are texts.`,
+      `The metadata of ${id} is ${shown(metadata)}; give an object whose values are strings.`,
     );
   };
   if (typeof metadata !== "object" || metadata === null || Array.isArray(metadata)) return bad();

@@ -5,7 +5,7 @@ import { shown } from "./names.ts";
 export function keyInProgress(key: string): ConflictError {
   return new ConflictError(
     "idempotency_in_progress",
-    `A request with the idempotency key ${shown(key)} is under way; repeat it in a second for its answer.`,
+    `A request with the idempotency key ${shown(key)} is still running; repeat it in a second for its result.`,
   );
 }
 

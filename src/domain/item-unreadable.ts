@@ -62,9 +62,10 @@ function placeText({ bucket: { entityId, resource }, shard, operation, sheet }: 
 }
 
 function remedyFor({ operation, sheet }: DamagedItem, ways: Ways): string {
-  if (operation !== undefined) return "Look whether it was done, then use another idempotencyKey; or correct the item.";
-  if (sheet !== undefined) return "Correct the item, or delete it with what was used then.";
-  return `Reset the whole bucket (${ways.resetBucket}), which makes it anew; or correct the item.`;
+  if (operation !== undefined)
+    return "Check whether it was done, then use another idempotencyKey; or correct the item.";
+  if (sheet !== undefined) return "Correct the item, or delete it together with its usage.";
+  return `Reset the whole bucket (${ways.resetBucket}), which recreates the item; or correct it.`;
 }
 
 const SHOWN_MAX = 100;

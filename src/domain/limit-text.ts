@@ -27,7 +27,7 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
     throw invalid(spec, "a quota (reset=, after=) has neither period nor burst; give its capacity alone");
   }
   if (said.tz !== undefined && said.reset === undefined && said.windows.length === 0) {
-    throw invalid(spec, "tz= is the zone of reset= and when=, and there is neither; give one, or leave it out");
+    throw invalid(spec, "tz= is the zone of reset= and when=, and neither is given; give one, or leave it out");
   }
   const tz = said.tz ?? TZ_DEFAULT;
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
@@ -83,7 +83,7 @@ interface Words {
 function wordsIn(spec: string, words: readonly string[]): Words {
   const said: Words = { soft: false, windows: [] };
   const once = (known: unknown, word: string) => {
-    if (known !== undefined && known !== false) throw invalid(spec, `${word} is said twice; give it once`);
+    if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
   };
   for (const word of words) {
     const at = word.indexOf("=");
@@ -119,7 +119,8 @@ function wordsIn(spec: string, words: readonly string[]): Words {
 
 function afterMsOf(spec: string, value: string): number {
   const ms = durationMs(value);
-  if (ms === undefined) throw invalid(spec, `after=${value} is no duration; give one such as after=30s, 5m, 5h or 1d`);
+  if (ms === undefined)
+    throw invalid(spec, `after=${value} is not a duration; give one such as after=30s, 5m, 5h or 1d`);
   return ms;
 }
 
@@ -139,7 +140,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=, counts=";
+    return "give AMOUNT[/PERIOD][:BURST], then any of soft, reset=, after=, when=, tz=, counts=";
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOfText(first);
@@ -174,7 +175,7 @@ function windowOf(
   if (tokens.length !== 6 || change === undefined) {
     throw invalid(
       spec,
-      `when=${text} has to be a cron of five fields and a change; give xSCALE or an amount behind the cron`,
+      `when=${text} needs a cron of five fields and a change; give xSCALE or an amount after the cron`,
     );
   }
   const cron = tokens.slice(0, 5).join(" ");

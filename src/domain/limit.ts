@@ -175,10 +175,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
         ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
       };
       if (reset === undefined && resetAfterMs === undefined) {
-        throw invalid(
-          name,
-          'a quota needs to know when it resets; give reset: "monthly", reset: { cron, tz } or resetAfterMs',
-        );
+        throw invalid(name, 'a quota needs a reset; give reset: "monthly", reset: { cron, tz } or resetAfterMs');
       }
       return checkLimit(
         { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...when, ...ofKind(kind) },
@@ -190,7 +187,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
 
 /** Makers for limits without crons, for callers that have no calendar. */
 export const Limit: LimitMakers = limitMakers({
-  problemOf: () => "No calendar is at hand to check it; make this limit with the Limit of the package's root",
+  problemOf: () => "This entry point has no calendar; use the Limit of `zae-limiter`",
 });
 
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
@@ -212,15 +209,12 @@ function checkLimit<Name extends string, Measure extends string>(
   const resetAfterMs =
     limit.resetAfterMs === undefined ? undefined : wholeSecondsMs(name, "resetAfterMs", limit.resetAfterMs);
   if (reset !== undefined && resetAfterMs !== undefined) {
-    throw invalid(
-      name,
-      "it has reset and resetAfterMs; a quota resets by the calendar or after its first use, not both",
-    );
+    throw invalid(name, "it has reset and resetAfterMs; give one of them");
   }
   const resets = reset !== undefined || resetAfterMs !== undefined;
   const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount, resets ? 0 : 1);
   if (resets && refillAmount !== 0) {
-    throw invalid(name, `it drips (refillAmount ${refillAmount}) and resets; a limit does one or the other`);
+    throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
   }
   if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
     throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
@@ -257,7 +251,7 @@ export function checkLimits<Name extends string, Measure extends string>(
   const names = new Set<string>();
   for (const { name } of checked) {
     if (names.has(name)) {
-      throw new ValidationError("limit_duplicate", `Limit "${name}" is given twice; keep one of them.`);
+      throw new ValidationError("limit_duplicate", `Limit "${name}" is given twice; remove one.`);
     }
     names.add(name);
   }

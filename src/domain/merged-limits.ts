@@ -95,8 +95,8 @@ function problemOf(limits: readonly Limit[], sources: Readonly<Record<string, Li
     return `${level} (${names.join(", ")})`;
   });
   const message =
-    `The levels that inherit from each other do not go together: ${problem.message} ` +
-    `They come from ${levels.join(", ")}. Change one of these levels, or let it not inherit.`;
+    `The limits of levels that inherit from each other conflict: ${problem.message} ` +
+    `They come from ${levels.join(", ")}. Change one of these levels, or turn its inherit off.`;
   return { code: problem.code as MergeProblem["code"], message };
 }
 

@@ -9,7 +9,7 @@ const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
 
 const MEASURE: NameRule = { ...LIMIT_NAME, what: "measure" };
 
-/** As of entities; `entityIdOf` makes one of any text. */
+/** As of entities; `entityIdOf` makes one from any text. */
 const PLAN_ID: NameRule = { ...ENTITY_ID, what: "plan id", code: "plan_id_invalid" };
 
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };

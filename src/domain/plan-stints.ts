@@ -37,7 +37,7 @@ export function stintsFrom(text: unknown): readonly PlanStint[] | undefined {
     const found: unknown = JSON.parse(String(text));
     if (!Array.isArray(found) || found.length === 0) return undefined;
     return found.map(([fromMs, planId]) => {
-      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is no instant.`);
+      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is not an instant.`);
       return stint(typeof planId === "string" ? planId : undefined, fromMs);
     });
   } catch {

@@ -88,7 +88,7 @@ export function placeOfCursor(cursor: string | undefined): RefusalPlace | undefi
   }
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 
@@ -116,8 +116,8 @@ export function isAskedFor(key: RefusalKey, { entityId, resource, limit }: Refus
 export function refusalsNotKept(why: "countRefusals" | "usage"): ValidationError {
   const reason =
     why === "countRefusals"
-      ? "This limiter was opened with `countRefusals: false`, so that refusals are not counted; open it without."
-      : "This store was opened with `usage: false`, so that refusals are not kept either; open it without, or with `usage: { keepMs }`.";
+      ? "This limiter was opened with `countRefusals: false` and counts no refusals; open it without."
+      : "This store was opened with `usage: false` and keeps no refusals; open it without, or with `usage: { keepMs }`.";
   return new ValidationError("refusals_not_kept", reason);
 }
 

@@ -21,7 +21,7 @@ export function refuseUsageKeptDays({ usageKeptDays }: { readonly usageKeptDays?
   if (usageKeptDays === undefined || usageKeptDays === null) return;
   throw new ValidationError(
     "usage_kept_days_unsupported",
-    `usageKeptDays is ${usageKeptDays}, and this store keeps usage for as long as it was opened for; ` +
+    `usageKeptDays is ${usageKeptDays}, but this store's retention is set when it is opened; ` +
       `open it with \`usage: { keepMs: ${usageKeptDays * DAY_MS} }\` instead.`,
   );
 }
@@ -31,8 +31,8 @@ export function refuseUsageKeptDaysShared({ usageKeptDays }: { readonly usageKep
   if (usageKeptDays === undefined || usageKeptDays === null) return;
   throw new ValidationError(
     "usage_kept_days_unsupported",
-    `usageKeptDays is ${usageKeptDays}, and on a table shared with the original its aggregator keeps usage; ` +
-      "say it there (`usage_retention_days` of its stack), or open the table without `sharedTable`.",
+    `usageKeptDays is ${usageKeptDays}, but on a table shared with the original, its aggregator sets the retention; ` +
+      "set `usage_retention_days` of its stack, or open the table without `sharedTable`.",
   );
 }
 
@@ -52,6 +52,6 @@ export const USAGE_KEPT_DAYS_MAX = 3650;
 export function usageNotKept(): ValidationError {
   return new ValidationError(
     "usage_not_kept",
-    "This store was opened with `usage: false`, so that no usage is counted; open it without, or with `usage: { keepMs }`.",
+    "This store was opened with `usage: false` and counts no usage; open it without, or with `usage: { keepMs }`.",
   );
 }

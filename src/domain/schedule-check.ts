@@ -92,7 +92,7 @@ function checkEntry(
   if (resets && (absolutes.refillAmount !== undefined || absolutes.refillPeriodMs !== undefined)) {
     throw new ValidationError(
       "limit_invalid",
-      `Limit "${name}": the window "${cron}" would make a quota drip; change only its capacity or scale.`,
+      `Limit "${name}": the window "${cron}" would make a quota refill; change only its capacity or scale.`,
     );
   }
   if (entry.scale === undefined) return Object.freeze({ cron, tz, ...absolutes });
@@ -128,7 +128,7 @@ function checkCron(
   if (typeof cron !== "string" || typeof tz !== "string") {
     throw new ValidationError(
       "cron_invalid",
-      `Limit "${name}": the ${use} has cron ${shown(cron)} and tz ${shown(tz)}; give texts such as "0 0 1 * *" and "UTC".`,
+      `Limit "${name}": the ${use} has cron ${shown(cron)} and tz ${shown(tz)}; give strings such as "0 0 1 * *" and "UTC".`,
     );
   }
   const problem = cronProblem({ cron, tz }, use, calendar);

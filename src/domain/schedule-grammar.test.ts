@@ -72,8 +72,8 @@ describe("the stored form", () => {
   });
 
   const damaged: readonly [text: string, why: RegExp][] = [
-    ["", /does not begin with a version/],
-    ["m0s500", /does not begin with a version/],
+    ["", /does not begin with version 1/],
+    ["m0s500", /does not begin with version 1/],
     ["1", /a version and nothing else/],
     ["0m0s500", /version is 0/],
     ["01m0s500", /version is 01/],

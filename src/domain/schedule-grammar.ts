@@ -39,7 +39,9 @@ export function decodeSchedule(text: string, tz: string): Decoded<readonly Sched
 export function encodeReset(cron: string): string {
   const fields = encodedCron(cron);
   if (fields === "") {
-    throw new RangeError(`Reset cron "${cron}" matches every minute and so never begins; name at least the minute.`);
+    throw new RangeError(
+      `Reset cron "${cron}" matches every minute, so no reset ever begins; name at least the minute.`,
+    );
   }
   return VERSION + fields;
 }
@@ -50,7 +52,7 @@ export function decodeReset(text: string): Decoded<string> {
   if (typeof parts === "string") return unreadable(text, parts);
   const [part, second] = parts;
   if (part === undefined || second !== undefined) {
-    return unreadable(text, "it has several resets, and a limit has one; store them as one cron");
+    return unreadable(text, "it has several resets, and a limit has one; write them as one cron");
   }
   const matched = ENTRY.exec(part);
   if (matched === null) return unreadable(text, `entry "${part}" is not a list of m h D M w fields`);
@@ -160,7 +162,7 @@ function unreadable(text: string, why: string): { readonly kind: "unreadable"; r
 // The entries behind the version, or what is wrong with the version.
 function partsOf(text: string): readonly string[] | string {
   const version = /^\d*/.exec(text)?.[0] ?? "";
-  if (version === "") return `it does not begin with a version; version ${VERSION} is known`;
+  if (version === "") return `it does not begin with version ${VERSION}`;
   if (version !== VERSION)
     return `its version is ${version}, and only version ${VERSION} is known; update this package`;
   if (text === version) return "it has a version and nothing else";

@@ -7,7 +7,7 @@ export function refuseCountsShared(limits: readonly Limit[]): void {
   if (limit === undefined) return;
   throw new ValidationError(
     "shared_table",
-    `Limit "${limit.name}" counts ${limit.counts}; on a table that the Python zae-limiter writes too it would not be charged for ` +
-      `it there. Call the limit ${limit.counts}, or open the table without sharedTable.`,
+    `Limit "${limit.name}" counts ${limit.counts}; on a table shared with the Python zae-limiter, Python clients would not charge ` +
+      `it. Name the limit ${limit.counts}, or open the table without sharedTable.`,
   );
 }

@@ -43,6 +43,6 @@ export function shortfallText({
   available,
   requested,
 }: Pick<Status, "limit" | "entityId" | "available" | "requested">): string {
-  if (available >= 0) return `${limit} of ${entityId} holds ${available} of ${requested} asked for`;
-  return `${limit} of ${entityId} owes ${-available} and is asked for ${requested}; nothing is granted before that is paid`;
+  if (available >= 0) return `${limit} of ${entityId} has ${available} left, ${requested} requested`;
+  return `${limit} of ${entityId} is ${-available} in debt, ${requested} requested; nothing is granted until the debt is refilled`;
 }

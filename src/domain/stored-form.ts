@@ -15,31 +15,29 @@ export class StoredForm {
     try {
       return JSON.parse(text);
     } catch {
-      return this.fail("is no JSON");
+      return this.fail("is not JSON");
     }
   }
 
   /** `length`: exactly so many. */
   list(value: unknown, length?: number): readonly unknown[] {
     if (Array.isArray(value) && (length === undefined || value.length === length)) return value;
-    return this.fail(
-      length === undefined ? "has no list where one belongs" : `has no list of ${length} where one belongs`,
-    );
+    return this.fail(length === undefined ? "lacks a list" : `lacks a list of ${length}`);
   }
 
   text(value: unknown): string {
-    return typeof value === "string" ? value : this.fail("has no text where one belongs");
+    return typeof value === "string" ? value : this.fail("lacks a string");
   }
 
   integer(value: unknown): number {
-    // Nobody writes a nothing with a sign.
+    // -0 is never written; reject it.
     const isWhole = Number.isSafeInteger(value) && !Object.is(value, -0);
-    return isWhole ? (value as number) : this.fail("has no whole number where one belongs");
+    return isWhole ? (value as number) : this.fail("lacks a whole number");
   }
 
   natural(value: unknown): number {
     const integer = this.integer(value);
-    return integer >= 0 ? integer : this.fail("has a negative number where none belongs");
+    return integer >= 0 ? integer : this.fail("has a negative number");
   }
 
   /** Null stands for what there is none of. */
@@ -49,7 +47,7 @@ export class StoredForm {
 
   oneOf<Value extends string>(value: unknown, all: readonly Value[]): Value {
     const found = all.find((one) => one === value);
-    return found ?? this.fail(`has none of ${all.join(", ")} where one belongs`);
+    return found ?? this.fail(`lacks one of ${all.join(", ")}`);
   }
 
   fail(why: string): never {

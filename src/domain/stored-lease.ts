@@ -84,7 +84,7 @@ function limitRow(limit: Limit): readonly unknown[] {
 
 function limitFrom(form: StoredForm, row: unknown): Limit {
   const [name, capacity, refillAmount, refillPeriodMs, rest] = form.list(row);
-  if (rest !== undefined && (typeof rest !== "object" || rest === null)) form.fail("has no limit where one belongs");
+  if (rest !== undefined && (typeof rest !== "object" || rest === null)) form.fail("lacks a limit");
   const limit = {
     name: form.text(name),
     capacity: form.natural(capacity),
@@ -140,7 +140,7 @@ function resourceFrom(form: StoredForm, row: unknown, sets: readonly (readonly L
 function holdingFrom(form: StoredForm, row: unknown, resources: readonly LeaseResourceRecord[]): LeaseHolding {
   const [resource, level, ticket, amounts] = form.list(row, 4);
   const at = [form.natural(resource), form.natural(level)] as const;
-  const { limits } = resources[at[0]]?.levels[at[1]] ?? form.fail("holds something of a level that it does not have");
+  const { limits } = resources[at[0]]?.levels[at[1]] ?? form.fail("holds tokens of a level that it does not have");
   const flat = form.list(amounts);
   const held: Amount[] = [];
   for (let i = 0; i < flat.length; i += 2) {

@@ -132,7 +132,7 @@ for (const kind of KINDS) {
     assert.throws(() => nameOf(""), {
       name: "ValidationError",
       code,
-      message: /empty text: all callers without one would share one bucket/,
+      message: /empty string: all callers without one would share a bucket/,
     });
     // What was once written for it stands for itself, so that no two texts give one name.
     assert.deepEqual([nameOf("text:"), textOf("text:")], ["text:", "text:"]);
@@ -154,6 +154,6 @@ test("ids from outside stay legible", () => {
 });
 
 test("the error about a bad name says how to make one of any text", () => {
-  assert.throws(() => checkEntityId("auth0|42"), /entityIdOf\(text\) makes one of any text/);
-  assert.throws(() => checkResource("GET /users"), /resourceOf\(text\) makes one of any text/);
+  assert.throws(() => checkEntityId("auth0|42"), /entityIdOf\(text\) makes one from any text/);
+  assert.throws(() => checkResource("GET /users"), /resourceOf\(text\) makes one from any text/);
 });

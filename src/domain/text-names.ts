@@ -37,20 +37,20 @@ export function textOfResource(resource: string): string {
 
 function nameOf(text: string, rule: NameRule): string {
   if (typeof text !== "string") {
-    throw new ValidationError(rule.code, `No ${rule.what} can be made of ${shown(text)}; give a text.`);
+    throw new ValidationError(rule.code, `No ${rule.what} can be made of ${shown(text)}; give a string.`);
   }
   // A header or a field that is not there would give everybody without it one bucket.
   if (text === "") {
     throw new ValidationError(
       rule.code,
-      `No ${rule.what} can be made of an empty text: all callers without one would share one bucket. Refuse them, or give each a text.`,
+      `No ${rule.what} can be made of an empty string: all callers without one would share a bucket. Refuse them, or give each a string.`,
     );
   }
   const name = isItsOwnName(text, rule) ? text : written(text, rule);
   if (name !== undefined) return name;
   throw new ValidationError(
     rule.code,
-    `The text ${shown(text)} of ${text.length} characters is too long: written as ${rule.what} it takes more than the ` +
-      `${rule.lengthMax} that fit. Use a shorter text, or a hash of this one.`,
+    `The text ${shown(text)} of ${text.length} characters is too long: as ${rule.what} it needs more than ` +
+      `${rule.lengthMax} characters. Use a shorter text, or a hash of this one.`,
   );
 }

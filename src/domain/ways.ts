@@ -1,6 +1,6 @@
 /**
  * What a message tells its reader to use. In code these are calls; on the command line, over HTTP and on the page they are commands,
- * routes and buttons, and whoever reads a call there cannot do anything with it.
+ * routes and buttons: a reader there cannot use the name of a call.
  */
 export interface Ways {
   readonly createEntity: string;
@@ -41,14 +41,14 @@ export const WAYS_IN_CODE: Ways = {
   recoverNamespace: "recoverNamespace",
   listOrphans: "listOrphanNamespaces",
   resetBucket: "resetBucket without `limits`",
-  ofText: (call) => ` ${call}(text) makes one of any text.`,
+  ofText: (call) => ` ${call}(text) makes one from any text.`,
   accessAt: (source) => source,
 };
 
 const ACCESS_AT: Readonly<Record<string, string>> = {
-  entity: "for it on this resource",
-  entityDefault: "for it on all resources",
-  resource: "for everybody",
+  entity: "for this entity on this resource",
+  entityDefault: "for this entity on all resources",
+  resource: "for every entity",
 };
 
 /** The same in words, for those who do not know the names of levels. */

@@ -101,7 +101,7 @@ export class Administration {
       case "conflict":
         throw new ConflictError(
           "entity_changed",
-          `Entity ${id} is at version ${reply.version}, not ${version}: it was changed meanwhile. Read it again, then decide.`,
+          `Entity ${id} is at version ${reply.version}, not ${version}: it was changed in the meantime. Read it again before you change it.`,
         );
       default:
         throw ownerError(id, reply);
@@ -116,7 +116,7 @@ export class Administration {
     if (reply.kind === "children") {
       throw new ConflictError(
         "entity_has_children",
-        `Entity ${id} has children, ${reply.childId} among them; move or delete them first.`,
+        `Entity ${id} has children, such as ${reply.childId}; move or delete them first.`,
       );
     }
     this.changed(event);
@@ -271,12 +271,12 @@ function ownerError(id: string, problem: ParentProblem | PlanProblem): LimiterEr
     case "cycle":
       return new ValidationError(
         "entity_cycle",
-        `${id} cannot be below itself: ${problem.path.join(" -> ")}. Choose another parent.`,
+        `${id} cannot be its own ancestor: ${problem.path.join(" -> ")}. Choose another parent.`,
       );
     case "tooDeep":
       return new ValidationError(
         "entity_too_deep",
-        `${id} would stand in a chain of ${problem.levels} levels; at most 8 are supported. Choose a higher parent.`,
+        `${id} would be in a hierarchy of ${problem.levels} levels; at most 8 are supported. Choose a parent closer to the top.`,
       );
   }
 }

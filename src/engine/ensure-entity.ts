@@ -37,6 +37,6 @@ export async function ensureEntity(
   }
   throw new ConflictError(
     "entity_changed",
-    `Entity ${id} was created and deleted by others ${ROUNDS_MAX} times meanwhile; call ensureEntity again.`,
+    `Others created and deleted the entity ${id} ${ROUNDS_MAX} times in the meantime; call ensureEntity again.`,
   );
 }

@@ -174,11 +174,11 @@ function limitsIn(
 
 /** Why a level has no limits. */
 function reasonOf({ bucket: { entityId, resource }, set, source }: ChainLink): string {
-  if (set.limits.length === 0) return `No level has limits for ${entityId} on ${resource}.`;
+  if (set.limits.length === 0) return `No limits apply to ${entityId} on ${resource}.`;
   const names = set.limits.map(({ name }) => name).join(", ");
   return (
     `The limits of ${entityId} on ${resource} (${names}, from the level ${source}) are for callers only: ` +
-    "they do not count when an entity below asks."
+    "they do not apply to requests of its children."
   );
 }
 

@@ -26,7 +26,7 @@ export function guardedDeps(given: EngineDeps, lifecycle: Lifecycle): GuardedDep
   if (typeof given?.store?.scope !== "function") {
     throw new ValidationError(
       "limiter_invalid",
-      "A limiter is not made with new: its store has to be opened first. Use await RateLimiter.open({ store }).",
+      "RateLimiter cannot be created with new; use await RateLimiter.open({ store }).",
     );
   }
   const { store, scope, ...others } = given;

@@ -193,7 +193,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
-        "the work is done, but the bucket does not know its true cost.",
+        "the work is done, but its actual cost is not charged.",
     );
   }
 
@@ -312,7 +312,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (!this.core.maker.allows(link)) {
       this.core.maker.unavailable(link, cause);
       throw new RateLimiterUnavailable(
-        `The limiter could not be reached to consume more for ${entityId} on ${resource}; the lease holds what it held before.`,
+        `The store is unavailable, so no more was consumed for ${entityId} on ${resource}; the lease holds what it held before.`,
         { cause },
       );
     }

@@ -137,7 +137,10 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     const other = this.#others?.get(name);
     if (other !== undefined) return other;
     if (name !== this.part.resource) throw this.#unknown(name);
-    throw new ValidationError("also_invalid", `${name} is the resource of the lease; name its totals first.`);
+    throw new ValidationError(
+      "also_invalid",
+      `${name} is the lease's own resource; pass its totals in the first argument.`,
+    );
   }
 
   #unknown(name: string): ValidationError {

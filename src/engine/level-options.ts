@@ -87,7 +87,10 @@ function checkFlag(name: "inherit" | "ifAbsent", value: unknown): boolean {
 /** The version that a change is conditional on. */
 export function checkVersion(version: unknown, of: "entity" | "plan"): void {
   if (version === undefined || Number.isSafeInteger(version)) return;
-  throw new ValidationError("version_invalid", `version is ${shown(version)}; give the version of the ${of} read.`);
+  throw new ValidationError(
+    "version_invalid",
+    `version is ${shown(version)}; give the version of the ${of} that was read.`,
+  );
 }
 
 export function checkSettings({ onUnavailable, usageKeptDays }: SystemSettings): SystemSettings {

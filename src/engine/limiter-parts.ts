@@ -26,6 +26,6 @@ export function partsOf(limiter: object): LimiterParts {
   if (parts !== undefined) return parts;
   throw new ValidationError(
     "limiter_invalid",
-    "The first argument is no limiter of this package; pass what RateLimiter.open answered.",
+    "The first argument is not a limiter of this package; pass the result of RateLimiter.open.",
   );
 }

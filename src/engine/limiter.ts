@@ -42,7 +42,7 @@ import { StoredLimits } from "./stored-limits.ts";
 import { type AuditListing, auditListed, entitiesListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
 
-/** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
+/** A limiter on one namespace of a store. Open one with `RateLimiter.open()`. */
 export class Limiter extends StoredLimits {
   readonly #given: EngineDeps;
   /** The same, closed with this limiter. */
@@ -320,12 +320,12 @@ export class Limiter extends StoredLimits {
     return bucketsListed(this.#deps, query);
   }
 
-  /** What all entities together hold of one limit on a resource. */
+  /** What all entities together have left of one limit on a resource. */
   resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
     return this.#inspect.resourceCapacity(resource, limitName);
   }
 
-  /** Whether the store answers. Never throws. */
+  /** Whether the store responds. Never throws. */
   isAvailable(): Promise<boolean> {
     return this.#inspect.isAvailable();
   }

@@ -88,7 +88,7 @@ export function pageRequest(options: ListOptions | undefined, limitDefault: numb
     throw new ValidationError("page_invalid", `limit is ${shown(limit)}; give a whole number from 1 to ${PAGE_MAX}.`);
   }
   if (cursor !== undefined && typeof cursor !== "string") {
-    throw new ValidationError("cursor_invalid", `cursor is ${shown(cursor)}; give the cursor of the page before.`);
+    throw new ValidationError("cursor_invalid", `cursor is ${shown(cursor)}; give the cursor of the previous page.`);
   }
   return { limit, ...(cursor === undefined ? {} : { cursor }) };
 }

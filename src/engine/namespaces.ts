@@ -77,7 +77,7 @@ export class Namespaces {
       case "notDeleted":
         throw new ConflictError(
           "namespace_not_deleted",
-          `The namespace ${id} is ${reply.status}; only a deleted one can be recovered.`,
+          `The namespace ${id} is ${reply.status}; only deleted namespaces can be recovered.`,
         );
     }
   }
@@ -114,7 +114,7 @@ export function namespaceMissing(name: string): NotFoundError {
 function namespaceIdMissing(id: string): NotFoundError {
   return new NotFoundError(
     "namespace_not_found",
-    (ways) => `There is no namespace with the id ${id}; ${ways.listOrphans} shows the ids of deleted ones.`,
+    (ways) => `There is no deleted namespace with the id ${id}; ${ways.listOrphans} lists them.`,
   );
 }
 
@@ -122,7 +122,7 @@ function checkNamespaceId(id: unknown): void {
   if (typeof id !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(id)) {
     throw new ValidationError(
       "namespace_id_invalid",
-      (ways) => `${JSON.stringify(id)} is not a namespace id; ${ways.listOrphans} shows the ids of deleted ones.`,
+      (ways) => `${JSON.stringify(id)} is not a namespace id; ${ways.listOrphans} lists deleted namespaces.`,
     );
   }
 }

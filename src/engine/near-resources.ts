@@ -28,7 +28,7 @@ export class NearResources {
     // Whoever hears that limits are missing has asked rightly: before that, it may be no request at all.
     const near = nearestName(asked.resource, await this.#names());
     if (near === undefined || near === asked.resource) throw error;
-    throw new ValidationError(error.code, (ways) => `${messageFor(error, ways)} Or did you mean the resource ${near}?`);
+    throw new ValidationError(error.code, (ways) => `${messageFor(error, ways)} Did you mean the resource ${near}?`);
   }
 
   #names(): Promise<readonly string[]> {

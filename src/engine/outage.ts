@@ -6,8 +6,8 @@ import type { AcquireRequest, Demand } from "./request.ts";
 /** The store could not be reached, and work is not let through meanwhile. */
 export function notReached({ entityId, resource }: AcquireRequest, cause: unknown): RateLimiterUnavailable {
   return new RateLimiterUnavailable(
-    `The limiter could not be reached for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
-      'Try again, or let work through meanwhile with onUnavailable: "allow".',
+    `The store is unavailable for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
+      'Try again, or let requests through during outages with onUnavailable: "allow".',
     { cause },
   );
 }

@@ -56,7 +56,7 @@ export class PlanAdministration {
       case "conflict":
         throw new ConflictError(
           "plan_changed",
-          `The plan ${id} is at version ${reply.version}, not ${version}: it was changed meanwhile. Read it again, then decide.`,
+          `The plan ${id} is at version ${reply.version}, not ${version}: it was changed in the meantime. Read it again before you change it.`,
         );
     }
   }
@@ -69,7 +69,7 @@ export class PlanAdministration {
     if (reply.kind === "inUse") {
       throw new ConflictError(
         "plan_in_use",
-        `Entities refer to the plan ${id}, ${reply.entityId} among them; give them another plan, or none, first.`,
+        `Entities use the plan ${id}, such as ${reply.entityId}; give them another plan, or none, first.`,
       );
     }
     this.#admin.changed(event);

@@ -189,7 +189,7 @@ function scopeOf(where: PolicyScope): ConfigScope {
     return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
   }
   if (resource !== undefined) return { level: "resource", resource };
-  throw new ValidationError("scope_missing", "Neither entityId nor resource is given; say whom it concerns.");
+  throw new ValidationError("scope_missing", "Neither entityId nor resource is given; give one or both.");
 }
 
 function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {

@@ -100,7 +100,7 @@ export function alsoOf({ resource, also }: AcquireRequest): readonly (readonly [
   if (parts.length >= RESOURCES_MAX) {
     throw new ValidationError(
       "also_invalid",
-      `The request names ${parts.length + 1} resources; at most ${RESOURCES_MAX} can be taken from together.`,
+      `The request names ${parts.length + 1} resources; at most ${RESOURCES_MAX} are allowed.`,
     );
   }
   for (const [name] of parts) {

@@ -7,7 +7,7 @@ export function checkBody(body: unknown): void {
   if (typeof body === "function") return;
   throw new ValidationError(
     "body_missing",
-    `The body of withLease is ${shown(body)}; give the work as a function, withLease(request, async (lease) => { ... }).`,
+    `The body of withLease is ${shown(body)}; give a function, as in withLease(request, async (lease) => { ... }).`,
   );
 }
 

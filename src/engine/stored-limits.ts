@@ -11,7 +11,7 @@ import { PlanAdministration } from "./plan-administration.ts";
 import type { EngineDeps } from "./settings.ts";
 import { limitsListed, type StoredSet } from "./stored-lists.ts";
 
-/** What a limiter does with stored limits, totals and plans. Every call that sets answers whether it wrote. */
+/** What a limiter does with stored limits, totals and plans. Every call that sets returns whether it changed something. */
 export class StoredLimits {
   readonly #deps: EngineDeps;
   readonly #admin: Administration;

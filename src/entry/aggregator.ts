@@ -106,7 +106,7 @@ export interface FollowOptions extends AggregatorOptions {
 export function follow(options: FollowOptions): Follower {
   const { once = false, from = "oldest", sweep: sweeps = true, runner, archive, stack } = options;
   if (archive === undefined && !sweeps) {
-    throw new ValidationError("option_invalid", "There is nothing to do: give `archive`, or leave `sweep` on.");
+    throw new ValidationError("option_invalid", "Nothing to do: give `archive`, or leave `sweep` on.");
   }
   if (from !== "oldest" && from !== "latest") {
     throw new ValidationError("option_invalid", `from is ${JSON.stringify(from)}; give "oldest" or "latest".`);

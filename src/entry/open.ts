@@ -194,7 +194,7 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   if (options.durability !== undefined && !(typeof store === "string" && store.startsWith("sqlite:"))) {
     throw new ValidationError(
       "option_invalid",
-      `durability is for SQLite, and the store is ${shownStore(store)}, where nothing would go by it; leave it out.`,
+      `durability is for SQLite, and the store is ${shownStore(store)}; leave it out.`,
     );
   }
   if (store === "memory") {
@@ -236,7 +236,7 @@ function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenO
   if (given !== undefined && store.clock !== undefined && typeof asked === "object") {
     throw new ValidationError(
       "option_invalid",
-      `The store ${store.name} goes by a clock of its own; give \`clock\` where that store is opened.`,
+      `The store ${store.name} has its own clock; pass \`clock\` where that store is opened.`,
     );
   }
   return given ?? store.clock ?? systemClock;

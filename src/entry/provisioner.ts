@@ -71,7 +71,7 @@ async function nameIn({ namespaces }: Store, id: string): Promise<string> {
     if (found !== undefined) return found.name;
     cursor = page.cursor;
     if (cursor === undefined) {
-      throw new NotFoundError("namespace_not_found", `There is no namespace of the id "${id}"; correct NamespaceId.`);
+      throw new NotFoundError("namespace_not_found", `There is no namespace with the id "${id}"; correct NamespaceId.`);
     }
   }
 }

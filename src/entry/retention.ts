@@ -26,7 +26,7 @@ export function refuseRetention(options: RetentionOptions, storeName: string): v
     if (options[name] === undefined) continue;
     throw new ValidationError(
       "option_invalid",
-      `${name} is given with a store that is open already; give it where ${shown(storeName)} is opened.`,
+      `${name} is given with an open store; pass it where ${shown(storeName)} is opened.`,
     );
   }
 }

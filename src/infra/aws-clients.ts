@@ -65,8 +65,8 @@ const PACKAGES = ["client-cloudformation", "client-dynamodb", "client-lambda", "
 export function missingText(name: string): string {
   const others = PACKAGES.filter((each) => each !== name);
   return (
-    `The package ${name} is not installed, and the stack needs it; run \`npm install ${[name, ...others].join(" ")}\`, ` +
-    "which is all that commands on stacks need."
+    `The package ${name} is not installed, and commands on stacks need it; run \`npm install ${[name, ...others].join(" ")}\`, ` +
+    "which installs all that they need."
   );
 }
 
@@ -91,5 +91,5 @@ function remedyFor(name: string, message: string): string {
     return "set AWS_PROFILE to a profile that has credentials, or the keys in the environment";
   }
   if (name === "Error" && /region/i.test(message)) return "give --region, or set AWS_REGION";
-  return "look at the message, the region and the endpoint, and try again";
+  return "check the message, the region and the endpoint, and try again";
 }

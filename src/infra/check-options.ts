@@ -117,7 +117,7 @@ function checkArns(options: FullStackOptions): void {
       throw invalid(
         "trust",
         who,
-        "IAM takes no wildcards there: name each role or user, or the whole account by its :root",
+        "IAM allows no wildcards there: name each role or user, or the whole account by its :root",
       );
     }
     if (!/^arn:aws[a-z-]*:(iam|sts)::\d{12}:[\w+=,.@/-]+$/.test(who)) {
@@ -146,15 +146,13 @@ function checkTogether(full: FullStackOptions, given: StackOptions): void {
     throw new ValidationError("option_invalid", message);
   };
   if (!full.iam && full.createIamRoles) {
-    refuse("createIamRoles needs the policies that `iam: false` leaves out; give one of the two.");
+    refuse("createIamRoles needs the policies, and `iam: false` omits them; give one of the two.");
   }
-  if (full.trust.length > 0 && !full.createIamRoles) refuse("trust is for the roles of createIamRoles; give that too.");
+  if (full.trust.length > 0 && !full.createIamRoles) refuse("trust needs createIamRoles; give both.");
   if (full.alarmSnsTopic !== undefined && !full.alarms)
-    refuse("alarmSnsTopic is for alarms, and alarms are off; give one.");
-  if (full.codePrefix !== undefined && full.codeBucket === undefined)
-    refuse("codePrefix is for names in codeBucket; give that too.");
-  if (full.streamArn !== undefined && full.tableArn === undefined)
-    refuse("streamArn is a table's of your own; give tableArn too.");
+    refuse("alarmSnsTopic needs alarms, and alarms are off; leave it out, or turn alarms on.");
+  if (full.codePrefix !== undefined && full.codeBucket === undefined) refuse("codePrefix needs codeBucket; give both.");
+  if (full.streamArn !== undefined && full.tableArn === undefined) refuse("streamArn needs tableArn; give both.");
   if (full.tableArn === undefined) return;
   if (full.streamArn !== undefined && !full.streamArn.startsWith(`${full.tableArn}/stream/`)) {
     refuse(`streamArn is ${full.streamArn}, which is not a stream of ${full.tableArn}; give that table's.`);
@@ -166,7 +164,7 @@ function checkTogether(full: FullStackOptions, given: StackOptions): void {
   }
   for (const name of ["deletionProtection", "pitrRecoveryDays", "projection"] as const) {
     if (given[name] !== undefined && given[name] !== STACK_DEFAULTS[name]) {
-      refuse(`${name} is decided where your own table ${full.tableArn} is made; leave it out.`);
+      refuse(`${name} is a setting of your own table ${full.tableArn}; leave it out.`);
     }
   }
 }

@@ -49,7 +49,7 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
     if (own !== undefined && deleteTable) {
       throw new ValidationError(
         "option_invalid",
-        `The table ${own} is your own, not the stack's; leave --delete-table out.`,
+        `The table ${own} is your own and not part of the stack; leave --delete-table out.`,
       );
     }
     const holdings = await holdingsOf(place, stack.outputs, own === undefined ? name : undefined);
@@ -64,7 +64,7 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
     );
     if (deleteTable && names.length > 0) {
       await deps.confirm(
-        `Delete ${describedIn(holdings)} for good, with everything in ${names.length > 1 ? "them" : "it"}?`,
+        `Delete ${describedIn(holdings)} permanently, with everything in ${names.length > 1 ? "them" : "it"}?`,
       );
     }
     if (dryRun) return { deleted: false, kept: deleteTable ? [] : names };
@@ -75,7 +75,7 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
     if (left !== undefined && left.status !== "DELETE_COMPLETE") {
       throw new LimiterError(
         "delete_failed",
-        `The stack "${name}" was not deleted (${left.status}): ${failureText(trail.failures)}. Mend the cause, such as another ` +
+        `The stack "${name}" was not deleted (${left.status}): ${failureText(trail.failures)}. Fix the cause, such as another ` +
           "stack that imports its outputs, and delete it again.",
       );
     }

@@ -98,7 +98,7 @@ class Deployment {
     if (stack === undefined && mustExist) {
       throw new NotFoundError(
         "stack_not_found",
-        `There is no stack "${name}" in this region; make it with \`zae-limiter deploy -n ${name}\`, or correct the name.`,
+        `There is no stack "${name}" in this region; create it with \`zae-limiter deploy -n ${name}\`, or correct the name.`,
       );
     }
     return stack === undefined ? this.#create() : this.#update(stack);
@@ -190,7 +190,7 @@ class Deployment {
     if (set.kind === "none") return;
     if (set.kind === "failed" || stack === undefined) {
       const why = set.kind === "failed" ? set.reason : "it is gone";
-      throw new LimiterError("change_failed", `CloudFormation cannot go on changing the stack ${name}: ${why}`);
+      throw new LimiterError("change_failed", `CloudFormation cannot continue to change the stack ${name}: ${why}`);
     }
     const templates = { before, after: JSON.parse(input.template) };
     refuseLosses(name, differencesOf(stack, input, { resources: set.changes, templates }));
@@ -217,8 +217,8 @@ class Deployment {
         const why = failureText(await pastFailures(this.#cloudFormation, stack.id));
         throw new ConflictError(
           "stack_failed",
-          `The stack "${name}" was never made (${status}): ${why}. Delete what is left with ` +
-            `\`zae-limiter delete -n ${name}\`, mend the cause, and deploy again.`,
+          `The stack "${name}" was never created (${status}): ${why}. Delete its remains with ` +
+            `\`zae-limiter delete -n ${name}\`, fix the cause, and deploy again.`,
         );
       }
       case "stuck": {
@@ -227,8 +227,8 @@ class Deployment {
           "stack_failed",
           `The stack "${name}" is ${status}: ${why}. ` +
             (status.startsWith("DELETE")
-              ? `Mend the cause and go on with \`zae-limiter delete -n ${name}\`.`
-              : `Mend the cause and go on with \`aws cloudformation continue-update-rollback --stack-name ${name}\`.`),
+              ? `Fix the cause and continue with \`zae-limiter delete -n ${name}\`.`
+              : `Fix the cause and continue with \`aws cloudformation continue-update-rollback --stack-name ${name}\`.`),
         );
       }
     }
@@ -241,8 +241,8 @@ class Deployment {
     const why = failureText(trail.failures);
     const remedy =
       what === "made"
-        ? `Delete what is left with \`zae-limiter delete -n ${name}\`, mend the cause, and deploy again.`
-        : "It works as it did before; mend the cause and deploy again.";
+        ? `Delete its remains with \`zae-limiter delete -n ${name}\`, fix the cause, and deploy again.`
+        : "The previous version still works; fix the cause and deploy again.";
     throw new LimiterError(
       "deploy_failed",
       `The stack "${name}" was not ${what} (${stack?.status ?? "it is gone"}): ${why}. ${remedy}`,
@@ -326,8 +326,8 @@ function refuseForeignCode({ codeBucket }: FullStackOptions): void {
   if (codeBucket === undefined) return;
   throw new ValidationError(
     "option_invalid",
-    `The code of the functions comes from the bucket ${codeBucket}, by a template for other tools; change such a stack with the tool ` +
-      "that made it (`deploy` uploads the code itself).",
+    `The functions' code comes from the bucket ${codeBucket}, so another tool deployed this template; change the stack with that tool ` +
+      "(`deploy` uploads the code itself).",
   );
 }
 
@@ -336,7 +336,7 @@ function refuseTableLeft(name: string, table: TableState | undefined): void {
   if (table === undefined) return;
   throw new ExistsError(
     "table_exists",
-    `There is a table "${name}" already, which no stack has; tables stay when their stack is deleted. Deploy around it with ` +
+    `A table "${name}" exists outside of any stack; tables stay when their stack is deleted. Use it with ` +
       `--table-arn and --stream-arn, choose another name, or delete it.`,
   );
 }

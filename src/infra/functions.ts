@@ -56,7 +56,7 @@ export class Functions {
       if (state?.sha256 !== sha256) {
         throw new LimiterError(
           "code_mismatch",
-          `The function ${name} has code with the hash ${state?.sha256}, and ${sha256} was uploaded; somebody else uploads too. Try again.`,
+          `The code of the function ${name} has the hash ${state?.sha256}, not ${sha256} as uploaded: another deployment is running. Try again.`,
         );
       }
       await client.send(new sdk.TagResourceCommand({ Resource: FunctionArn, Tags: { [TAG.lambdaVersion]: version } }));
@@ -78,7 +78,10 @@ export class Functions {
       if (State !== "Pending" && LastUpdateStatus !== "InProgress") return;
       await this.#sleep(POLL_MS);
     }
-    throw new LimiterError("code_failed", `The function ${name} has been changing for minutes; try again later.`);
+    throw new LimiterError(
+      "code_failed",
+      `The function ${name} is still being updated after minutes; try again later.`,
+    );
   }
 }
 

@@ -61,8 +61,8 @@ export async function inspectStack(place: AwsPlace, name: string): Promise<Inspe
 export function stackMissing(name: string): NotFoundError {
   return new NotFoundError(
     "stack_not_found",
-    `There is no stack "${name}" in this region; \`zae-limiter list\` shows which there are, and ` +
-      `\`zae-limiter deploy -n ${name}\` makes it.`,
+    `There is no stack "${name}" in this region; \`zae-limiter list\` shows all stacks, and ` +
+      `\`zae-limiter deploy -n ${name}\` creates it.`,
   );
 }
 
@@ -71,7 +71,7 @@ export function requireOurs({ name, tags }: StackDescription): void {
   if (tags[TAG.managedBy] === MANAGER || name.startsWith(OLD_PREFIX)) return;
   throw new ConflictError(
     "stack_not_ours",
-    `The stack "${name}" was not made by zae-limiter (it has no tag ${TAG.managedBy}=${MANAGER}), and nothing was changed; ` +
+    `The stack "${name}" was not created by zae-limiter (it has no tag ${TAG.managedBy}=${MANAGER}), and nothing was changed; ` +
       "correct the name.",
   );
 }

@@ -45,7 +45,7 @@ export function requireFit(
   if (state === undefined) {
     throw new NotFoundError(
       "table_not_found",
-      `There is no table "${name}" in this region; make it, or correct the ARN.`,
+      `There is no table "${name}" in this region; create it, or correct the ARN.`,
     );
   }
   const problems = [...state.problems, ...(needsStream ? state.streamProblems : [])];

@@ -13,14 +13,14 @@ export interface Parameter {
 
 export const PARAMETERS: Readonly<Record<string, Parameter>> = {
   LambdaMemorySize: number("lambdaMemory", "Memory of the aggregator, in MB", RANGES.lambdaMemory),
-  LambdaTimeout: number("lambdaTimeout", "How long the aggregator may run, in seconds", RANGES.lambdaTimeout),
+  LambdaTimeout: number("lambdaTimeout", "Timeout of the aggregator, in seconds", RANGES.lambdaTimeout),
   LambdaDurationThreshold: {
     value: ({ lambdaTimeout, lambdaDurationThresholdPct }) => String(lambdaTimeout * 10 * lambdaDurationThresholdPct),
     declaration: {
       Type: "Number",
       MinValue: 1,
       MaxValue: 900_000,
-      Description: "From which duration of the aggregator on there is an alarm, in ms",
+      Description: "Duration of the aggregator that raises an alarm, in ms",
     },
   },
   LogRetentionDays: {
@@ -39,7 +39,7 @@ export const PARAMETERS: Readonly<Record<string, Parameter>> = {
     declaration: {
       Type: "String",
       AllowedPattern: "^\\d+\\.\\d+\\.\\d+$",
-      Description: "The layout of the table's items",
+      Description: "Schema version of the table",
     },
   },
 };

@@ -116,11 +116,11 @@ export function refuseLosses(stack: string, changes: readonly StackChange[]): vo
   if (lost.length === 0) return;
   const named = lost.map(
     ({ logicalId, action, replacement }) =>
-      `${logicalId} would be ${action === "Remove" ? "removed" : replacement === "True" ? "made anew" : "made anew, perhaps"}`,
+      `${logicalId} would be ${action === "Remove" ? "removed" : replacement === "True" ? "replaced" : "replaced, perhaps"}`,
   );
   throw new ConflictError(
     "change_refused",
-    `Nothing was changed in the stack ${stack}: ${named.join("; ")}, and what is in it, or attached to it, would be lost. ` +
-      "Leave the option that leads to it as it was, or make another stack.",
+    `Nothing was changed in the stack ${stack}: ${named.join("; ")}, and its contents or attachments would be lost. ` +
+      "Keep the old value of the option that causes it, or create another stack.",
   );
 }

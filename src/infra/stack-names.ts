@@ -56,7 +56,7 @@ export function checkStackName(name: unknown, { regional }: { readonly regional:
   throw new ValidationError(
     "name_invalid",
     `Invalid stack name ${shown(name)}: give 3 to ${most} letters, digits and hyphens, beginning with a letter ` +
-      "(CloudFormation allows no others, and the names of functions and roles are made of it).",
+      "(CloudFormation allows no others, and names of functions and roles contain it).",
   );
 }
 

@@ -44,9 +44,9 @@ export function checkTags(tags: Tags): Tags {
       key.length < 1 || key.length > 128
         ? "a key has 1 to 128 characters"
         : /^aws:/i.test(key)
-          ? "keys that begin with aws: are AWS's own"
+          ? "keys that begin with aws: are reserved by AWS"
           : managed.has(key)
-            ? "this one is set by zae-limiter"
+            ? "zae-limiter sets this one"
             : value.length > 256
               ? "a value has at most 256 characters"
               : undefined;

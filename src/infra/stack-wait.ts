@@ -75,7 +75,7 @@ export async function settled(
     await waiting.sleep(POLL_MS);
     waiting.requireWanted();
   }
-  throw new LimiterError("stack_busy", `The stack ${nameOrId} has been changing for an hour; look at its events.`);
+  throw new LimiterError("stack_busy", `The stack ${nameOrId} is still changing after an hour; check its events.`);
 }
 
 /** Why it went wrong, from the first failures: those that follow are only cancelled for their sake. */

@@ -34,14 +34,14 @@ export function refuseIndexChanges(stack: string, before: unknown, after: unknow
     const [from, to] = [index, wanted].map((each) => each?.Projection?.ProjectionType);
     const what =
       wanted === undefined
-        ? `the index ${index.IndexName} of its table would go`
+        ? `the index ${index.IndexName} of its table would be removed`
         : from === to
           ? `the index ${index.IndexName} of its table would have other keys`
-          : `the index ${index.IndexName} of its table projects ${from}, and ${to} was asked for`;
+          : `the index ${index.IndexName} of its table projects ${from}, and ${to} is requested`;
     throw new ConflictError(
       "change_refused",
-      `Nothing was changed in the stack ${stack}: ${what}, and DynamoDB cannot change an index that is there. Leave it as it is` +
-        `${from === to ? "" : ` (--projection ${from})`}, or make a stack under another name with a table that has it so.`,
+      `Nothing was changed in the stack ${stack}: ${what}, and DynamoDB cannot change an existing index. Leave it unchanged` +
+        `${from === to ? "" : ` (--projection ${from})`}, or create a stack under another name.`,
     );
   }
 }

@@ -36,17 +36,17 @@ export function accessResources(place: StackPlace): Resources {
 const MANAGED = {
   AcquireOnlyPolicy: {
     name: "acquire",
-    description: "zae-limiter: takes tokens in every namespace, changes no limits",
+    description: "zae-limiter: acquires tokens in every namespace, changes no limits",
   },
-  FullAccessPolicy: { name: "full", description: "zae-limiter: everything that clients do, in every namespace" },
+  FullAccessPolicy: { name: "full", description: "zae-limiter: all operations of clients, in every namespace" },
   ReadOnlyPolicy: { name: "read", description: "zae-limiter: reads everything, changes nothing" },
   NamespaceAcquirePolicy: {
     name: "namespaceAcquire",
-    description: "zae-limiter: takes tokens in the namespace of the tag zael_namespace_id",
+    description: "zae-limiter: acquires tokens in the namespace of the tag zael_namespace_id",
   },
   NamespaceFullAccessPolicy: {
     name: "namespaceFull",
-    description: "zae-limiter: everything in the namespace of the tag zael_namespace_id",
+    description: "zae-limiter: all operations in the namespace of the tag zael_namespace_id",
   },
   NamespaceReadOnlyPolicy: {
     name: "namespaceRead",

@@ -66,7 +66,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
   return {
     AggregatorDLQAlarm: alarm(place, AT_ONCE, {
       ending: "-aggregator-dlq-alarm",
-      description: "Records of the stream were given up; they are missing in the audit archive",
+      description: "Stream records were dropped; they are missing from the audit archive",
       over: 0,
       measured: statisticOf("Maximum", "AWS/SQS", "ApproximateNumberOfMessagesVisible", [
         { Name: "QueueName", Value: { "Fn::GetAtt": ["AggregatorDLQ", "QueueName"] } },
@@ -86,7 +86,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
     }),
     LambdaDurationAlarm: alarm(place, TWO_SWEEPS, {
       ending: "-aggregator-duration",
-      description: "The aggregator comes close to its timeout",
+      description: "The aggregator runs close to its timeout",
       over: ref("LambdaDurationThreshold"),
       measured: statisticOf("Maximum", "AWS/Lambda", "Duration", own),
     }),
@@ -105,7 +105,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
           // A batch that is only reported as failed is no error of the function's.
           ArchiveFailuresAlarm: alarm(place, HALF_AN_HOUR, {
             ending: "-archive-failures",
-            description: "Audit events that expired cannot be archived; the stream keeps them for a day",
+            description: "Expired audit events cannot be archived; the stream keeps them for a day",
             over: 0,
             measured: statisticOf("Sum", "zae-limiter", "ArchiveFailures", counted),
           }),
@@ -113,7 +113,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
       : {}),
     UsageClosedAlarm: alarm(place, ONE_SWEEP, {
       ending: "-usage-closed",
-      description: "No sweep has come to its end for six hours: hours of idle buckets stay open",
+      description: "No sweep has finished for six hours: hours of idle buckets stay open",
       over: 6,
       measured: statisticOf("Maximum", "zae-limiter", "ClosedUntilAgeHours", counted),
     }),

@@ -36,7 +36,7 @@ function widgetsOf({ options, table }: StackPlace) {
   const dynamo = (metric: string, ...more: string[]): Line => ["AWS/DynamoDB", metric, ...ofTable, ...more];
   const charts: readonly Chart[] = [
     {
-      title: "Units of the table",
+      title: "Read and write units of the table",
       metrics: [dynamo("ConsumedWriteCapacityUnits"), dynamo("ConsumedReadCapacityUnits")],
     },
     {
@@ -59,10 +59,10 @@ function widgetsOf({ options, table }: StackPlace) {
       ]),
     },
     {
-      title: "Conditions that did not hold: races and refusals",
+      title: "Failed conditions: races and refusals",
       metrics: [dynamo("ConditionalCheckFailedRequests")],
     },
-    { title: "Refusals, where clients publish them", metrics: [own("Refused"), own("Unavailable")] },
+    { title: "Refusals, if clients publish them", metrics: [own("Refused"), own("Unavailable")] },
     {
       title: "Aggregator: runs and errors",
       metrics: [
@@ -71,13 +71,13 @@ function widgetsOf({ options, table }: StackPlace) {
       ],
     },
     {
-      title: "Aggregator: behind the stream, ms",
+      title: "Aggregator: delay behind the stream, ms",
       stat: "Maximum",
       metrics: [["AWS/Lambda", "IteratorAge", ...ofAggregator]],
     },
     { title: "Audit archive", metrics: [own("Records"), own("Archived"), own("ArchiveFailures")] },
     { title: "Sweep", metrics: [own("BucketsSwept"), own("HoursClosed"), own("ShardsJoined")] },
-    { title: "Usage is closed until so many hours ago", stat: "Maximum", metrics: [own("ClosedUntilAgeHours")] },
+    { title: "Age of the newest closed usage, hours", stat: "Maximum", metrics: [own("ClosedUntilAgeHours")] },
   ];
   return charts.map(({ title, metrics, stat = "Sum" }, i) => ({
     type: "metric",

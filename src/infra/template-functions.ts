@@ -54,7 +54,7 @@ function aggregatorResources(place: StackPlace): Resources {
       DependsOn: ["AggregatorLogGroup"],
       Properties: functionProperties(place, {
         which: "aggregator",
-        description: "Archives audit events that expire, and sweeps",
+        description: "Archives expired audit events and sweeps the table",
         role,
         memory: ref("LambdaMemorySize"),
         timeout: ref("LambdaTimeout"),

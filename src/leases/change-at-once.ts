@@ -71,7 +71,8 @@ export class ChangesAtOnce implements ChangeAttempts {
       const now = await this.#deps.leases.get(draft.leaseId);
       if (now?.version === draft.version + 1) return reply;
     }
-    const cause = reply.kind === "unavailable" ? reply.cause : new Error("The answer to an earlier attempt was lost.");
+    const cause =
+      reply.kind === "unavailable" ? reply.cause : new Error("The response to an earlier attempt was lost.");
     return { kind: "unavailable", applied: "unknown", cause };
   }
 }

@@ -68,7 +68,7 @@ export class ChangesInSteps implements ChangeAttempts {
     const next = { ...kept, version: record.version + 1, writer: this.#deps.engine.random.id() };
     const reply = await this.#move(next, { returns: owed, reason: "rollback" }, undefined);
     if (reply.kind === "unavailable") {
-      throw leaseNotStored(`What the lease ${record.leaseId} gives back`, reply.cause);
+      throw leaseNotStored(`A give-back of the lease ${record.leaseId}`, reply.cause);
     }
   }
 
@@ -124,7 +124,7 @@ export class ChangesInSteps implements ChangeAttempts {
     const hidden: LeaseReply = {
       kind: "unavailable",
       applied: "unknown",
-      cause: reply.kind === "unavailable" ? reply.cause : new Error("The answer to an earlier attempt was lost."),
+      cause: reply.kind === "unavailable" ? reply.cause : new Error("The response to an earlier attempt was lost."),
     };
     if (reply.kind !== "conflict") return hidden;
     const now = await this.#deps.leases.get(next.leaseId);

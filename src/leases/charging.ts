@@ -73,7 +73,7 @@ export class Charging {
         throw withStandings(new RateLimitExceeded(taken.refusal), taken.refusal, this.#deps.engine);
       default:
         throw leaseNotStored(
-          `More for the lease ${record.leaseId}`,
+          `A consume of the lease ${record.leaseId}`,
           taken.kind === "unavailable" ? taken.cause : undefined,
         );
     }

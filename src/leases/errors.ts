@@ -11,7 +11,7 @@ import { shown } from "../domain/names.ts";
 export function leaseMissing(leaseId: unknown): NotFoundError {
   return new NotFoundError(
     "lease_not_found",
-    `There is no lease ${shown(leaseId)} in this namespace: it was never made, or was closed more than a day ago. ` +
+    `There is no lease ${shown(leaseId)} in this namespace: it never existed, or ended more than a day ago. ` +
       "Acquire a new one.",
   );
 }
@@ -32,13 +32,13 @@ export function leaseClosed(leaseId: string, leaseStatus: Exclude<StoredLeaseSta
 export function leaseContended(leaseId: string): ConflictError {
   return new ConflictError(
     "lease_contended",
-    `The lease ${leaseId} was changed by others each time this change was tried; nothing was changed. Try again.`,
+    `Others changed the lease ${leaseId} at each attempt of this change; nothing was changed. Try again.`,
   );
 }
 
 export function leaseNotStored(what: string, cause: unknown): RateLimiterUnavailable {
   return new RateLimiterUnavailable(
-    `${what} could not be stored. Settling and rolling back may be repeated; whatever was taken and is not held counts as used.`,
+    `${what} could not be stored. Settle and rollback may be repeated; tokens taken but not held count as used.`,
     { cause },
   );
 }

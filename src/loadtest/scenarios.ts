@@ -45,7 +45,7 @@ const BURST_LENGTH = 10;
 /** Every demand is above what the limits let through: what is not refused somewhere shows nothing about limits. */
 export const SCENARIOS = {
   steady: {
-    summary: "many entities, evenly asked for a little more than they may",
+    summary: "many entities, each asked for slightly more than its limit",
     entities: named("user", 20, [limits.perSecond("rps", 20)]),
     adjustMax: {},
     next: ({ random }) => ({ ...NONE, entityId: one("user", 20, random), consume: { rps: 1 }, pauseMs: 40 * random() }),
@@ -75,7 +75,7 @@ export const SCENARIOS = {
     }),
   },
   cascade: {
-    summary: "keys below projects; the projects' limits are the tighter ones",
+    summary: "keys with parent projects; the projects' limits are tighter",
     entities: Array.from({ length: 4 }, (_, project) => [
       { id: `proj-${project}`, limits: [limits.perSecond("rps", 40)] },
       ...named(`key-${project}`, 5, [limits.perSecond("rps", 20)]).map((key) => ({
@@ -92,7 +92,7 @@ export const SCENARIOS = {
     }),
   },
   llm: {
-    summary: "requests and tokens a minute; an estimate is taken and corrected after the call",
+    summary: "requests and tokens per minute; an estimate is taken, and corrected after the call",
     entities: Array.from({ length: 2 }, (_, team) => [
       { id: `team-${team}`, limits: [limits.perMinute("tpm", 120_000, { burst: 20_000 })] },
       ...named(`agent-${team}`, 4, [

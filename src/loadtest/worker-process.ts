@@ -29,7 +29,8 @@ async function begin(task: WorkerTask): Promise<void> {
 }
 
 async function work(): Promise<void> {
-  if (worker === undefined || place === undefined) throw new Error("The load test began before it was ready.");
+  if (worker === undefined || place === undefined)
+    throw new Error("The load test started before this process was ready.");
   const { counts } = worker;
   send({ kind: "progress", counts });
   const telling = setInterval(() => worker && send({ kind: "progress", counts: worker.counts }), PROGRESS_MS);

@@ -41,11 +41,11 @@ async function lackOfJava(): Promise<string | undefined> {
   const [, major = "17"] = /version "(\d+)/.exec(java.said) ?? [];
   if (Number(major) < 17) return `Java is ${major}, and it needs 17`;
   if (isFetched() || (await ranTool("mvn", ["--version"])).isDone) return undefined;
-  return "there is Java, but no Maven to fetch it with";
+  return "there is Java, but no Maven to download it with";
 }
 
 async function lackOfDocker(): Promise<string | undefined> {
   const docker = await ranTool("docker", ["version", "--format", "{{.Server.Version}}"]);
   if (docker.isDone) return undefined;
-  return /ENOENT/.test(docker.said) ? "there is no Docker" : "Docker is there, but does not run";
+  return /ENOENT/.test(docker.said) ? "there is no Docker" : "Docker is installed, but not running";
 }

@@ -56,7 +56,10 @@ export async function engineUp(options: EngineOptions): Promise<EngineStatus & {
     const there = await answering(endpointOf(port));
     if (there !== "nobody") {
       const what = there === "dynamodb" ? "A DynamoDB that `local up` did not start" : "Another program";
-      throw new ConflictError("port_taken", `${what} answers at ${endpointOf(port)}; end it, or give another --port.`);
+      throw new ConflictError(
+        "port_taken",
+        `${what} is listening at ${endpointOf(port)}; stop it, or give another --port.`,
+      );
     }
     return { ...statusOf(await start(options)), started: true };
   } finally {
@@ -129,7 +132,7 @@ interface Start {
 
 async function startJava({ port, data, log, say }: Start & Pick<EngineOptions, "say">): Promise<Background> {
   const folder = await fetchedDynamodbLocal(() =>
-    say("Fetching DynamoDB Local (48 MB, once; a minute or two) ..."),
+    say("Downloading DynamoDB Local (48 MB, once; a minute or two) ..."),
   ).catch((cause: Error) => {
     throw new LimiterError("engine_missing", cause.message, { cause });
   });
@@ -140,7 +143,7 @@ async function startDocker({ port, data, log }: Start): Promise<Background> {
   // One that ended on its own still has the name.
   await ranTool("docker", ["rm", "--force", containerName(port)]);
   const { isDone, said } = await ranTool("docker", dockerRunArguments({ port, data }));
-  if (!isDone) throw new LimiterError("engine_failed", `Docker does not run DynamoDB Local: ${said}`);
+  if (!isDone) throw new LimiterError("engine_failed", `Docker cannot run DynamoDB Local: ${said}`);
   return startBackground({ command: ["docker", "logs", "--follow", containerName(port)], env: {}, log });
 }
 
@@ -160,15 +163,15 @@ async function answered(record: EngineRecord, signal: AbortSignal): Promise<void
     signal.throwIfAborted();
     if ((await answering(endpointOf(port))) === "dynamodb") return;
     const isThere = engine === "java" ? isRunning(record.process) : await isContainerRunning(port);
-    if (!isThere) throw new LimiterError("engine_failed", `DynamoDB Local ended at once: ${lastLines(port)}`);
+    if (!isThere) throw new LimiterError("engine_failed", `DynamoDB Local stopped at once: ${lastLines(port)}`);
     await sleep(POLL_MS);
   }
-  throw new LimiterError("engine_failed", `DynamoDB Local does not answer at ${endpointOf(port)}: ${lastLines(port)}`);
+  throw new LimiterError("engine_failed", `DynamoDB Local does not respond at ${endpointOf(port)}: ${lastLines(port)}`);
 }
 
 function lastLines(port: number): string {
   const lines = readFileSync(logFile(port), "utf8").trim().split("\n").slice(-3);
-  return `${lines.join(" / ").slice(-500)} (the whole of it: ${logFile(port)})`;
+  return `${lines.join(" / ").slice(-500)} (full log: ${logFile(port)})`;
 }
 
 async function end({ port, engine, process, runner }: EngineRecord): Promise<void> {

@@ -48,11 +48,11 @@ function maven(pom: string, args: readonly string[]): Promise<void> {
     child.once("close", (code) => {
       ended();
       if (code === 0) resolve();
-      else reject(new Error(`\`mvn\` could not fetch DynamoDB Local (it ended with ${code}): ${firstError(said)}`));
+      else reject(new Error(`\`mvn\` could not download DynamoDB Local (exit code ${code}): ${firstError(said)}`));
     });
   });
 }
 
 function firstError(said: string): string {
-  return said.split("\n").find((line) => line.includes("ERROR")) ?? (said.trim() || "it said nothing");
+  return said.split("\n").find((line) => line.includes("ERROR")) ?? (said.trim() || "no output");
 }

@@ -38,7 +38,7 @@ export async function applyManifest(limiter: Limiter, plan: Plan, options: Apply
   if (plan.namespace !== parts.settings.namespace) {
     throw new ValidationError(
       "namespace_mismatch",
-      `The plan is of the namespace ${plan.namespace}, and this is ${parts.settings.namespace}; plan it here.`,
+      `The plan is for the namespace ${plan.namespace}, and this is ${parts.settings.namespace}; plan again here.`,
     );
   }
   if (basis.refusal !== undefined) throw basis.refusal;
@@ -183,7 +183,7 @@ class Run {
   #superseded(): ConflictError {
     return new ConflictError(
       "apply_in_progress",
-      `Another apply of the owner ${this.#owner} has begun since; wait until it is done, plan again and apply what is left.`,
+      `Another apply of the owner ${this.#owner} has started since; wait until it ends, then plan and apply again.`,
     );
   }
 }

@@ -51,7 +51,7 @@ async function childOf(
   if (stays === undefined) return undefined;
   return new ConflictError(
     "entity_has_children",
-    `Entity ${entityId} is no longer declared and has children, ${stays.id} among them; declare it, move them, or give --keep.`,
+    `Entity ${entityId} is no longer declared but has children, such as ${stays.id}; declare it, move them, or give --keep.`,
   );
 }
 
@@ -67,7 +67,7 @@ async function useOf(
       if (valueInConfig(what, config) === undefined || owned.get(pieceKey(piece))?.owner === owner) continue;
       return new ConflictError(
         "entity_in_use",
-        `Entity ${entityId} is no longer declared, but ${pieceText(piece)} would go with it, which this manifest does not ` +
+        `Entity ${entityId} is no longer declared, but ${pieceText(piece)} would be deleted with it, which this manifest does not ` +
           "own; delete that first, declare it, or give --keep.",
       );
     }

@@ -15,7 +15,7 @@ export const TOP_KEYS = ["namespace", "owner", "plans", "system", "resources", "
 /** What a text declares; throws `ManifestInvalid` with everything that is wrong with it. */
 export function parseWith(text: string, file: string | undefined, calendar: CronCheck): Manifest {
   if (typeof text !== "string") {
-    throw new ValidationError("manifest_invalid", `A manifest is a text, not ${shown(text)}; read the file first.`);
+    throw new ValidationError("manifest_invalid", `A manifest is a string, not ${shown(text)}; read the file first.`);
   }
   const lines = new LineCounter();
   // Keys that stand twice are told with the others, by where they stand.
@@ -31,7 +31,7 @@ export function parseWith(text: string, file: string | undefined, calendar: Cron
   const reading = new Reading(document, lines);
   if (second !== undefined) {
     const at = second.range[0];
-    reading.fail("yaml_syntax", at, "", "a second document begins here; a manifest is one");
+    reading.fail("yaml_syntax", at, "", "a second document begins here; a manifest has one");
   }
   const manifest = readTop(reading, calendar);
   if (reading.problems.length > 0) throw new ManifestInvalid(file, reading.problems);

@@ -39,7 +39,7 @@ async function memberOf(
   if (stays === undefined) return undefined;
   return new ConflictError(
     "plan_in_use",
-    `The plan ${planId} is no longer declared and entities refer to it, ${stays.id} among them; declare it, give them ` +
+    `The plan ${planId} is no longer declared but entities use it, such as ${stays.id}; declare it, give them ` +
       "another, or give --keep.",
   );
 }
@@ -55,7 +55,7 @@ function useOf(
     if (owned.get(pieceKey(piece))?.owner === owner) continue;
     return new ConflictError(
       "plan_in_use",
-      `The plan ${planId} is no longer declared, but ${pieceText(piece)} would go with it, which this manifest does not ` +
+      `The plan ${planId} is no longer declared, but ${pieceText(piece)} would be deleted with it, which this manifest does not ` +
         "own; delete that first, declare it, or give --keep.",
     );
   }

@@ -74,7 +74,7 @@ export async function planManifest(limiter: Limiter, manifest: Manifest, options
 export function basisOf(plan: Plan): Basis {
   const basis = BASES.get(plan);
   if (basis !== undefined) return basis;
-  throw new ValidationError("plan_invalid", "This is no plan that planManifest answered; plan again, then apply that.");
+  throw new ValidationError("plan_invalid", "This is not a result of planManifest; plan again, then apply that.");
 }
 
 export async function makePlan(parts: LimiterParts, manifest: Manifest, options: PlanOptions): Promise<Plan> {
@@ -82,7 +82,7 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
   if (manifest.namespace !== undefined && manifest.namespace !== namespace) {
     throw new ValidationError(
       "namespace_mismatch",
-      `The manifest is of the namespace ${manifest.namespace}, and this is ${namespace}; open the one that it names.`,
+      `The manifest is for the namespace ${manifest.namespace}, and this is ${namespace}; open the namespace that it names.`,
     );
   }
   const owner = ownerOf(manifest, options);
@@ -129,7 +129,7 @@ function ownerOf(manifest: Manifest, options: PlanOptions): string {
   if (options.owner === undefined || options.owner === owner) return owner;
   throw new ValidationError(
     "owner_mismatch",
-    `The manifest is of the owner ${owner}, and ${options.owner} is asked for; name one of them.`,
+    `The manifest belongs to the owner ${owner}, and the owner option is ${options.owner}; leave the option out, or name the same.`,
   );
 }
 
@@ -188,7 +188,7 @@ async function requireParents(parts: LimiterParts, pieces: readonly DeclaredPiec
     if ((await parts.deps.scope.entities.get(parentId)) !== undefined) continue;
     throw new NotFoundError(
       "parent_not_found",
-      `The parent ${parentId} of ${piece.entityId} is neither declared nor there; declare it, or create it first.`,
+      `The parent ${parentId} of ${piece.entityId} is not declared and does not exist; declare it, or create it first.`,
     );
   }
 }
@@ -202,7 +202,7 @@ async function requirePlans(parts: LimiterParts, pieces: readonly DeclaredPiece[
     if ((await parts.deps.scope.plans.get(planId)) !== undefined) continue;
     throw new NotFoundError(
       "plan_not_found",
-      `The plan ${planId} of ${piece.entityId} is neither declared nor there; declare it, or create it first.`,
+      `The plan ${planId} of ${piece.entityId} is not declared and does not exist; declare it, or create it first.`,
     );
   }
 }
@@ -221,7 +221,7 @@ function refusalOf(
   return new ConflictError(
     "deletions_need_prune",
     `${deletions} ${deletions === 1 ? "piece is" : "pieces are"} owned and no longer declared; delete them with --prune ` +
-      "(prune: true), or let them stay with --keep (keep: true).",
+      "(prune: true), or keep them with --keep (keep: true).",
   );
 }
 

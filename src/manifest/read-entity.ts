@@ -41,14 +41,14 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
   for (const { piece } of short) {
     if (!said.has(pieceKey(piece))) continue;
     const place = found.get(piece.what) as Place;
-    const what = `"${piece.what}" is short for that of _default_, which stands below; keep one of them`;
+    const what = `"${piece.what}" is short for that of _default_, which is given too; keep one of them`;
     reading.fail("key_duplicate", place.keyAt, place.path, what);
   }
   const own = OWN_KEYS.some((key) => found.has(key)) ? [entityIn(reading, id, found, parentId)] : [];
   const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id }, calendar);
   const pieces = [...own, ...short, ...totals, ...levels];
   if (pieces.length === 0 && reading.problems.length === before) {
-    reading.fail("empty", member.keyAt, member.path, `"${id}" says nothing; give it a name or limits, or leave it out`);
+    reading.fail("empty", member.keyAt, member.path, `"${id}" is empty; give it a name or limits, or leave it out`);
   }
   return { id, pieces, parentId, parentPlace };
 }
@@ -61,7 +61,7 @@ export function refuseCycles(reading: Reading, entities: readonly ReadEntity[]):
     for (let above = parents.get(id); above !== undefined; above = parents.get(above)) {
       path.push(above);
       if (above === id && parentPlace !== undefined) {
-        reading.invalid(parentPlace, `${id} cannot be below itself: ${path.join(" -> ")}`);
+        reading.invalid(parentPlace, `${id} cannot be its own ancestor: ${path.join(" -> ")}`);
       }
       if (path.indexOf(above) < path.length - 1) break;
     }

@@ -15,7 +15,7 @@ export const LEVEL_KEYS = ["limits", ...OPTION_KEYS, "disabled", "access", "casc
 export const SYSTEM_KEYS = ["on_unavailable", "usage_kept_days", "limits", ...OPTION_KEYS, ...TOTAL_KEYS];
 export const ACCESS_WORDS = ["disabled", "bypass", "enforce"];
 
-const NOT_FOR_ALL = "it would concern everybody on everything; declare it for resources or entities";
+const NOT_FOR_ALL = "it would apply to every entity on every resource; declare it for resources or entities";
 
 /** Limits, access and cascade of a resource, or of an entity on one. */
 export function readLevel(
@@ -96,8 +96,7 @@ function optionsIn(
 ): LevelOptions {
   for (const key of [inherit, appliesTo]) {
     const place = found.get(key);
-    if (place !== undefined && !found.has(limits))
-      reading.invalid(place, `it stands beside ${limits}, and there are none`);
+    if (place !== undefined && !found.has(limits)) reading.invalid(place, `it needs ${limits}, and there are none`);
   }
   const inheritPlace = found.get(inherit);
   const appliesPlace = found.get(appliesTo);
@@ -143,7 +142,7 @@ export function accessIn(
   const disabled = found.get("disabled");
   const access = found.get("access");
   if (disabled !== undefined && access !== undefined) {
-    reading.invalid(access, "access and disabled say the same thing; keep one of them");
+    reading.invalid(access, "access and disabled set the same thing; keep one of them");
     return [];
   }
   const value = disabled === undefined ? access && accessOf(reading, access) : disabledOf(reading, disabled);
@@ -164,5 +163,5 @@ function accessOf(reading: Reading, place: Place): Access | undefined {
 }
 
 function saysNothing(reading: Reading, { keyAt, path, key }: Member): void {
-  reading.fail("empty", keyAt, path, `"${key}" says nothing; give it limits, or leave it out`);
+  reading.fail("empty", keyAt, path, `"${key}" is empty; give it limits, or leave it out`);
 }

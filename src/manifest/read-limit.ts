@@ -36,7 +36,7 @@ export function readLimit(reading: Reading, member: Member, calendar: CronCheck)
   }
   return reading.invalid(
     member,
-    `give a whole number, a text such as 1000/min, or a map with capacity, not ${reading.shown(member)}`,
+    `give a whole number, a string such as 1000/min, or a map with capacity, not ${reading.shown(member)}`,
   );
 }
 
@@ -95,10 +95,10 @@ function contradictionIn(
   { isQuota, refillAmount }: { readonly isQuota: boolean; readonly refillAmount: number | undefined },
 ): string | undefined {
   if (found.has("reset_schedule") && found.has("reset_after_seconds")) {
-    return "it has reset_schedule and reset_after_seconds; a quota resets by the calendar or after its first use, not both";
+    return "it has reset_schedule and reset_after_seconds; a quota has one of them, not both";
   }
   if (isQuota && refillAmount !== undefined && refillAmount !== 0) {
-    return `it drips (refill_amount ${refillAmount}) and resets; a limit does one or the other`;
+    return `it has a reset and refill_amount ${refillAmount}; a limit refills or resets, not both`;
   }
   if (isQuota && found.has("burst")) return "a quota has no burst; its capacity is all that it holds";
   if (!isQuota && refillAmount === 0) {

@@ -45,7 +45,7 @@ function resourcesIn(
     const before = reading.problems.length;
     const found = new Map(reading.members(member, PLAN_LEVEL_KEYS, {}).map((each) => [each.key, each]));
     if (!found.has("limits") && reading.problems.length === before) {
-      reading.fail("empty", member.keyAt, member.path, `"${resource}" says nothing; give it limits, or leave it out`);
+      reading.fail("empty", member.keyAt, member.path, `"${resource}" is empty; give it limits, or leave it out`);
     }
     return limitsIn(reading, found, { level: "plan", planId, resource }, calendar);
   });

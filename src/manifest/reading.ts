@@ -67,12 +67,12 @@ export class Reading {
       const keyAt = keyNode?.range?.[0] ?? place.valueAt;
       const key = this.#keyText(keyNode);
       if (key === undefined) {
-        this.fail("name_invalid", keyAt, place.path, "a key must be a plain text");
+        this.fail("name_invalid", keyAt, place.path, "a key must be a plain string");
         return [];
       }
       const path = `${place.path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
       if (seen.has(key)) {
-        this.fail("key_duplicate", keyAt, path, `the key "${key}" stands here twice; keep one of them`);
+        this.fail("key_duplicate", keyAt, path, `the key "${key}" is here twice; keep one of them`);
         return [];
       }
       seen.add(key);
@@ -111,7 +111,7 @@ export class Reading {
   text(place: Place): string | undefined {
     const value = this.scalar(place);
     if (typeof value === "string") return value;
-    return this.invalid(place, `give a text, not ${this.shown(place)}; put it in quotes if it is one`);
+    return this.invalid(place, `give a string, not ${this.shown(place)}; put it in quotes if it is one`);
   }
 
   flag(place: Place): boolean | undefined {
@@ -148,7 +148,7 @@ export class Reading {
 
 function unknownText(key: string, known: readonly string[], reasons: Readonly<Record<string, string>>): string {
   const reason = Object.hasOwn(reasons, key) ? reasons[key] : undefined;
-  if (reason !== undefined) return `"${key}" cannot stand here: ${reason}`;
+  if (reason !== undefined) return `"${key}" is not allowed here: ${reason}`;
   const near = nearestName(key, known);
   return `unknown key "${key}"; ${near === undefined ? `known: ${known.join(", ")}` : `did you mean "${near}"?`}`;
 }

@@ -25,7 +25,7 @@ export function textOfPlan(plan: Plan, store: string | undefined): string {
   if (manifest.text === undefined) {
     throw new ValidationError(
       "plan_invalid",
-      "The manifest of this plan was not read from a text, so that it cannot be saved; plan what parseManifest answered.",
+      "This plan cannot be saved, because its manifest was not read from text; plan a result of parseManifest.",
     );
   }
   const about = { format: FORMAT, ...(store === undefined ? {} : { store }), options, manifest: manifest.text };
@@ -65,7 +65,7 @@ export async function planAsSaved(
   if (saved.namespace !== parts.settings.namespace) {
     throw new ValidationError(
       "namespace_mismatch",
-      `The plan is of the namespace ${saved.namespace}, and this is ${parts.settings.namespace}; plan it here.`,
+      `The plan is for the namespace ${saved.namespace}, and this is ${parts.settings.namespace}; plan again here.`,
     );
   }
   const plan = await makePlan(parts, parse(saved.manifest), saved.options);
@@ -106,6 +106,6 @@ function isChange(value: unknown): value is Change {
 function notAPlan(): ValidationError {
   return new ValidationError(
     "plan_invalid",
-    "This is no plan that was saved by this version; save one with `zae-limiter limits plan -o FILE` (savePlan).",
+    "This is not a plan saved by this version; save one with `zae-limiter limits plan -o FILE` (savePlan).",
   );
 }

@@ -15,8 +15,8 @@ export function manifestSchema(): Schema {
     title: "zae-limiter manifest",
     description: "Declared limits, policies and entities of one namespace.",
     ...object({
-      namespace: { ...name(NAMESPACE), description: "Must exist. Absent: that of the command." },
-      owner: { ...name(ENTITY_ID), description: "Whose the declared pieces are. Default: default." },
+      namespace: { ...name(NAMESPACE), description: "Must exist. Default: the namespace of the command." },
+      owner: { ...name(ENTITY_ID), description: "The owner of the declared pieces. Default: default." },
       plans: mapOf(ENTITY_ID, ref("plan")),
       system: { ...object(SYSTEM), minProperties: 1 },
       resources: mapOf(RESOURCE, ref("level")),
@@ -46,8 +46,14 @@ const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." }
 const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
 const TEXTS = { type: "object", additionalProperties: { type: "string" } };
 
-const INHERIT = { type: "boolean", description: "Adds to the levels after it. Default: it wins whole." };
-const APPLIES_TO = { enum: ["everyone", "callers"], description: "callers: not parents that are charged." };
+const INHERIT = {
+  type: "boolean",
+  description: "true: keeps limits of less specific levels, except those of the same name. Default: false.",
+};
+const APPLIES_TO = {
+  enum: ["everyone", "callers"],
+  description: "callers: only the entity that makes a request, not its parents.",
+};
 const OPTIONS = { inherit: INHERIT, applies_to: APPLIES_TO };
 const TOTALS = {
   totals: { ...ref("limits"), description: "Limits over all resources together." },
@@ -59,7 +65,7 @@ const KEPT_DAYS = {
   type: "integer",
   minimum: 1,
   maximum: USAGE_KEPT_DAYS_MAX,
-  description: "How long a table keeps usage.",
+  description: "How many days a DynamoDB table keeps usage.",
 };
 const SYSTEM = {
   on_unavailable: { enum: ["allow", "block"] },
@@ -72,7 +78,7 @@ const SYSTEM = {
 const PLAN = {
   name: { type: "string", maxLength: 256 },
   metadata: TEXTS,
-  limits: { ...ref("limits"), description: "Of its entities, wherever they have none of their own." },
+  limits: { ...ref("limits"), description: "Limits of its entities on resources where they have none of their own." },
   ...OPTIONS,
   ...TOTALS,
   resources: mapOf(RESOURCE, ref("planLevel")),
@@ -83,22 +89,22 @@ const LEVEL = {
   ...OPTIONS,
   disabled: {
     enum: [true, false, "bypass"],
-    description: "true: refused. false: the limits count. bypass: let through.",
+    description: "true: refuse everything. false: limits apply. bypass: count, never refuse.",
   },
-  access: { enum: ["disabled", "bypass", "enforce"], description: "Stands in for disabled." },
-  cascade: { type: "boolean", description: "Whether parents are charged, in place of the entity's own flag." },
+  access: { enum: ["disabled", "bypass", "enforce"], description: "Another form of disabled." },
+  cascade: { type: "boolean", description: "Whether parents are charged; overrides the entity's own setting." },
 };
 
 const ENTITY = {
   name: { type: "string", maxLength: 256 },
   parent: { oneOf: [name(ENTITY_ID), { type: "null" }] },
-  plan: { oneOf: [name(ENTITY_ID), { type: "null" }], description: "The plan that it refers to." },
+  plan: { oneOf: [name(ENTITY_ID), { type: "null" }], description: "The plan of the entity." },
   cascade: { type: "boolean", description: "Whether its parent is charged too. Default: true with a parent." },
   metadata: TEXTS,
-  limits: { ...ref("limits"), description: "Short for those of _default_." },
+  limits: { ...ref("limits"), description: "Short for the limits of _default_." },
   ...OPTIONS,
   ...TOTALS,
-  access: { enum: ["disabled", "bypass", "enforce"], description: "Short for that of _default_." },
+  access: { enum: ["disabled", "bypass", "enforce"], description: "Short for the setting of _default_." },
   resources: {
     type: "object",
     properties: { _default_: ref("level") },
@@ -108,12 +114,12 @@ const ENTITY = {
 };
 
 const TERMS = {
-  capacity: { ...tokens(1), description: "What it holds; with burst, the rate." },
-  refill_amount: { ...tokens(0), description: "Default: capacity; of a quota 0." },
+  capacity: { ...tokens(1), description: "The capacity; with burst, the rate." },
+  refill_amount: { ...tokens(0), description: "Default: capacity; for a quota 0." },
   refill_period: { ...SECONDS, description: "Seconds. Default: 60." },
-  burst: { ...tokens(1), description: "What may be held; capacity is then the rate." },
-  counts: { ...name(LIMIT_NAME), description: "The measure that it counts. Default: its own name." },
-  soft: { type: "boolean", description: "Measured, never a reason to refuse." },
+  burst: { ...tokens(1), description: "The capacity; `capacity` is then the rate." },
+  counts: { ...name(LIMIT_NAME), description: "The measure that the limit counts. Default: its own name." },
+  soft: { type: "boolean", description: "true: counted, never refuses." },
   schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
   reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
   reset_after_seconds: SECONDS,

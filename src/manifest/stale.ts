@@ -59,8 +59,8 @@ export function outdated(change: Change, done: number): ConflictError {
   return new ConflictError(
     "plan_outdated",
     done === 0
-      ? `Something was changed since the plan: it would now ${what}, which it did not show. Nothing was changed; plan again.`
-      : `Something was changed since the plan: to ${what} would replace what it did not show. ` +
-          `${done} ${done === 1 ? "change was" : "changes were"} made before; plan again for what is left.`,
+      ? `The plan is outdated: it would now ${what}, which it did not show. Nothing was changed; plan again.`
+      : `The plan is outdated: to ${what} would replace a value that it did not show. ` +
+          `${done} ${done === 1 ? "change was" : "changes were"} made before; plan again for the rest.`,
   );
 }

@@ -203,6 +203,6 @@ function migrationIn(item: Attributes | undefined): Migration | undefined {
 function takenOver(): ConflictError {
   return new ConflictError(
     "migration_taken_over",
-    "Another process has begun or goes on with the migration of this table; let it end, or end it and migrate again.",
+    "Another process is migrating this table; wait for it, or stop it and run migrate again.",
   );
 }

@@ -105,7 +105,7 @@ export async function abortMigration(options: MigrateOptions, mode: "abort" | "p
   if (begun.phase === "clean") {
     throw new ConflictError(
       "abort_too_late",
-      `The migration of "${table.name}" has begun to delete what is old and cannot be taken back; let it end with ` +
+      `The migration of "${table.name}" has begun to delete old items and cannot be undone; finish it with ` +
         `\`zae-limiter migrate --name ${table.name}\`, or restore a backup.`,
     );
   }

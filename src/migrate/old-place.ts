@@ -70,8 +70,8 @@ export function wholeIn(item: Attributes, name: string): number {
 export function unreadable(item: Attributes, problem: string): VersionError {
   return new VersionError(
     "item_unreadable",
-    `The item ${item[PK]?.S ?? "?"} ${item[SK]?.S ?? "?"} cannot be migrated: ${problem}. Correct or delete it, then migrate again; ` +
-      "it goes on where it stopped.",
+    `The item ${item[PK]?.S ?? "?"} ${item[SK]?.S ?? "?"} cannot be migrated: ${problem}. Correct or delete it, then run migrate again ` +
+      "to resume.",
   );
 }
 

@@ -325,6 +325,6 @@ function stillInUse(table: string, count: number): ConflictError {
   return new ConflictError(
     "table_in_use",
     `The table "${table}" is still written to by clients of its old version: ${count} of its items changed while it was ` +
-      "migrated. Stop all of them, then migrate again; it goes on there.",
+      "migrated. Stop all of them, then run migrate again to resume.",
   );
 }

@@ -115,8 +115,8 @@ function writtenSince(table: string, item: Attributes): ConflictError {
   const { pk, sk } = keyIn(item);
   return new ConflictError(
     "table_in_use",
-    `The table "${table}" is still written to by clients of its old version: the item ${pk} ${sk} is not as it was when it was ` +
-      "copied and compared, so that it was not deleted. Stop all of them, see by hand to what the item says, delete it, then " +
-      "migrate again; it goes on there.",
+    `The table "${table}" is still written to by clients of its old version: the item ${pk} ${sk} changed after it was ` +
+      "copied, so it was not deleted. Stop all of them, carry its contents over by hand, delete it, then run " +
+      "migrate again to resume.",
   );
 }

@@ -98,7 +98,7 @@ export class MigratedTable {
     const untilMs = this.clock.now() + withinMs;
     while (!(await isSo())) {
       if (this.clock.now() >= untilMs) {
-        throw new RateLimiterUnavailable(`Waited in vain until ${what}; migrate again in a while, it goes on there.`);
+        throw new RateLimiterUnavailable(`Timed out waiting until ${what}; run migrate again to resume.`);
       }
       await this.clock.sleep(RETRY.tablePollMs * 5, undefined);
     }

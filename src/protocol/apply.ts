@@ -122,7 +122,7 @@ async function stampEveryShard(
   const results = await context.caches.holding([bucket], () => notifyEveryShard(context, bucket, readingMs, planFor));
   if (results.includes("not written")) {
     throw new RateLimiterUnavailable(
-      `The bucket of ${bucket.entityId} on ${bucket.resource} could not be told of a change of configuration.`,
+      `A change of configuration could not be written to the bucket of ${bucket.entityId} on ${bucket.resource}.`,
     );
   }
   return results.filter((result) => result === "written").length;

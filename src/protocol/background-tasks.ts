@@ -12,8 +12,8 @@ const TOLD_AGAIN_MS = 60_000;
 const TOLD_MAX = 60;
 
 /** What was not done, as it is told. */
-export const NO_SHEET = "usage could not be put on its sheet";
-export const NOT_GIVEN_BACK = "what was taken unseen could not be given back";
+export const NO_SHEET = "usage could not be stored";
+export const NOT_GIVEN_BACK = "tokens of a lost response could not be given back";
 
 /** Work that goes on without a caller: more shards or fewer, sheets of usage, give-backs that the store has not taken yet. */
 export class BackgroundTasks {

@@ -395,6 +395,6 @@ export class ProtocolBuckets implements BucketStore {
 }
 
 function notDebited(outcome: "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
-  const why = outcome === "elsewhere" ? "its shards are being split or joined all the time" : `it is ${outcome}`;
+  const why = outcome === "elsewhere" ? "its shards keep being split or joined" : `it is ${outcome}`;
   return new Error(`The debit of ${bucket.entityId} on ${bucket.resource} could not be stored: ${why}.`);
 }

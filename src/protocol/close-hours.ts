@@ -102,7 +102,7 @@ async function closeOne(
     if (answer.item === undefined) return { kind: "gone" };
     image = observed(context, image.key, answer.item, options.nowMs);
   }
-  return failed("others were always faster");
+  return failed("the item changed at every attempt");
 }
 
 /** A roll, its sheet, letting the shard go; and some of them again where others write meanwhile. */

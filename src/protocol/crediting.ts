@@ -226,7 +226,7 @@ export function orFault(reply: WriteReply): void {
 }
 
 function goesOn(): WriteReply {
-  const cause = new Error("the store has not taken the give-back yet; it is tried again in the background");
+  const cause = new Error("the give-back is not stored yet; it is retried in the background");
   return { kind: "unavailable", applied: "unknown", cause };
 }
 

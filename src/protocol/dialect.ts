@@ -160,7 +160,7 @@ export const SHARED: Dialect = {
     if (session === undefined) return;
     throw new ValidationError(
       "shared_session",
-      `Limit "${session.name}" is a session quota; on a table that the Python zae-limiter writes too its windows would open ` +
+      `Limit "${session.name}" is a session quota; on a table shared with the Python zae-limiter its windows would open ` +
         "twice. Use a calendar quota, or open the table without sharedTable.",
     );
   },
@@ -168,8 +168,8 @@ export const SHARED: Dialect = {
   checkTopUp: ({ entityId, resource }) => {
     throw new ValidationError(
       "shared_top_up",
-      `${entityId} on ${resource} cannot be topped up on a table that the Python zae-limiter writes too: it would spend ` +
-        "what was bought in another way. Open it without sharedTable, or raise the limit.",
+      `${entityId} on ${resource} cannot be topped up on a table shared with the Python zae-limiter, which would spend ` +
+        "the tokens differently. Open it without sharedTable, or raise the limit.",
     );
   },
 

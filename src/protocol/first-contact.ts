@@ -65,7 +65,7 @@ export async function makeContact(context: ProtocolContext, claims: readonly Cla
 async function inTime({ clock }: ProtocolContext, reading: Promise<unknown>, untilMs: number): Promise<void> {
   const over = new AbortController();
   const late = clock.sleep(Math.max(1, untilMs - clock.now()), over.signal).then(() => {
-    throw new RateLimiterUnavailable("The store did not answer to the first read of the bucket in time.");
+    throw new RateLimiterUnavailable("The store did not answer the first read of the bucket in time.");
   });
   late.catch(() => {});
   try {

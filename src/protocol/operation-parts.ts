@@ -39,16 +39,16 @@ export function partsOf({ nonces }: ProtocolContext, operation: Operation): Oper
     },
     done: (record) => replyOf(key, record, writer, nowMs),
     gaveUp: (cause) => {
-      const why = cause === undefined ? "others wrote to the bucket at every attempt" : "the store did not take it";
+      const why = cause === undefined ? "others changed the bucket at every attempt" : "the store did not accept it";
       throw new RateLimiterUnavailable(
-        `${what[0]?.toUpperCase()}${what.slice(1)} was not done: ${why}. Repeat it with the same idempotencyKey, and it happens once.`,
+        `${what[0]?.toUpperCase()}${what.slice(1)} was not done: ${why}. Repeat it with the same idempotencyKey; it is applied only once.`,
         { cause },
       );
     },
     unknown: (cause) => {
       throw new RateLimiterUnavailable(
-        `It is not known whether ${what} was done, or still will be: the store did not answer. ` +
-          `Repeat it with the idempotencyKey "${idempotencyKey}": it happens once, and the answer says whether it had been done.`,
+        `The store did not answer, so ${what} may or may not be applied. ` +
+          `Repeat it with the idempotencyKey "${idempotencyKey}": it is applied only once, and the result says whether it had been applied before.`,
         { cause },
       );
     },

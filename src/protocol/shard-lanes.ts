@@ -49,6 +49,6 @@ export class ShardLanes {
 function lateOutcome(cache: BucketCache, shard: number, { askedAtSequence }: Job): JobOutcome {
   const silence = cache.silence(shard);
   if (silence === undefined && cache.isAnsweredSince(shard, askedAtSequence)) return { kind: "contended" };
-  const cause = silence ?? new Error("the store has not answered the request before this one yet");
+  const cause = silence ?? new Error("the store has not answered the previous request yet");
   return { kind: "unavailable", applied: "no", cause };
 }

@@ -53,10 +53,10 @@ function put(url: string, body: string): Promise<void> {
       response.on("error", reject);
       response.on("end", () => {
         if (statusCode >= 200 && statusCode < 300) resolve();
-        else reject(new Error(`The address for the answer refused it (HTTP ${statusCode}).`));
+        else reject(new Error(`The response URL refused the response (HTTP ${statusCode}).`));
       });
     });
-    request.on("timeout", () => request.destroy(new Error("The address for the answer did not reply in time.")));
+    request.on("timeout", () => request.destroy(new Error("The response URL did not respond in time.")));
     request.on("error", reject);
     request.end(body);
   });

@@ -187,7 +187,7 @@ function requireTable({ table }: Target, parts: ProvisionerParts): void {
   if (table === undefined || table === parts.table) return;
   throw new ValidationError(
     "table_mismatch",
-    `The resource is for the table ${shown(table)}, and this function for ${shown(parts.table)}; use that stack's own.`,
+    `The resource is for the table ${shown(table)}, and this function is for ${shown(parts.table)}; use the function of that stack.`,
   );
 }
 
@@ -217,7 +217,7 @@ function success(PhysicalResourceId: string, summary: Plan["summary"]): Result {
 function outOfTime(done: number): LimiterError {
   return new LimiterError(
     "out_of_time",
-    `The function's time was over after ${done} changes, which stay; the next update goes on there.`,
+    `The function timed out after ${done} changes, which stay; the next update continues.`,
   );
 }
 

@@ -79,7 +79,7 @@ function routed(options: AppOptions) {
     if (isPage(c.req.path) && (method === "GET" || method === "HEAD")) {
       return responseOf((await page(c.req.path, c.req.raw)) ?? unknownRoute(c.env.requestId, c.req.raw), c.env.fields);
     }
-    const problem = new Problem("method_not_allowed", `This address takes ${allow}.`, { headers: { allow } });
+    const problem = new Problem("method_not_allowed", `This route accepts ${allow}.`, { headers: { allow } });
     return responseOf(failed(options, problem, c.env.requestId, c.req.raw), c.env.fields);
   });
   app.onError((error, c) => responseOf(failed(options, error, c.env.requestId, c.req.raw), c.env.fields));
@@ -95,13 +95,13 @@ function failed({ log, units }: AppOptions, error: unknown, requestId: string, r
   // Whoever left reads no answer, and what was cut off by that is no defect.
   if (request.signal.aborted) return { status: 503 };
   log(
-    `Request ${requestId} failed by a defect of the service: ${error instanceof Error ? error.stack : String(error)}`,
+    `Request ${requestId} failed because of a bug in the service: ${error instanceof Error ? error.stack : String(error)}`,
   );
   return internalProblem(requestId);
 }
 
 function unknownRoute(requestId: string, request: Request): Answer {
-  const problem = new Problem("route_unknown", "There is nothing at this address; /openapi.json lists what there is.");
+  const problem = new Problem("route_unknown", "No such route; see /openapi.json.");
   return problemAnswer(problem, requestId, waysFor(request)) as Answer;
 }
 

@@ -23,7 +23,7 @@ export function callerOf(token: TokenEntry): Caller {
 /** `what`: that which needs the scope, as the subject of a sentence. */
 export function requireScope({ id, scopes }: Caller, scope: Scope, what: string): void {
   if (scopes.includes(scope)) return;
-  throw new Problem("insufficient_scope", `The token ${id} does not have the scope ${scope}, which ${what} needs.`, {
+  throw new Problem("insufficient_scope", `The token ${id} lacks the scope ${scope}, which ${what} needs.`, {
     members: { scope },
   });
 }
@@ -31,13 +31,13 @@ export function requireScope({ id, scopes }: Caller, scope: Scope, what: string)
 /** Before the namespace is looked up, so that nobody learns which ones there are. */
 export function requireNamespace({ id, namespaces }: Caller, name: string): void {
   if (namespaces === "*" || namespaces.includes(name)) return;
-  throw new Problem("namespace_forbidden", `The token ${id} does not have this namespace.`);
+  throw new Problem("namespace_forbidden", `The token ${id} has no access to this namespace.`);
 }
 
 export function requireAllNamespaces({ id, namespaces }: Caller): void {
   if (namespaces === "*") return;
   throw new Problem(
     "namespace_forbidden",
-    `Making, removing and recovering namespaces needs namespaces "*", which the token ${id} does not have.`,
+    `The token ${id} needs namespaces "*" to create, delete and recover namespaces.`,
   );
 }

@@ -78,7 +78,8 @@ export class EventStream {
     controller.enqueue(encoder.encode(text));
     if ((controller.desiredSize ?? 0) > 0) return;
     this.#ended();
-    if (this.#cutOff === undefined) controller.error(new Error("The client does not read; it was cut off."));
+    if (this.#cutOff === undefined)
+      controller.error(new Error("The client does not read its events; the connection was closed."));
     else this.#cutOff();
   }
 

@@ -91,7 +91,7 @@ export class Inflight {
   /** The body is there: from here on it is under way, and its answer may take so many ms. */
   begin(underway: Underway, holder: Holder, kind: RequestKind, answerMs: number): void {
     const place = this.#plain.take(holder) ?? (kind === "ending" ? this.#ending.take(holder) : undefined);
-    if (place === undefined) throw overloaded("requests under way", this.#plain, holder);
+    if (place === undefined) throw overloaded("running requests", this.#plain, holder);
     underway.holder = holder;
     underway.place = place;
     this.extend(underway, answerMs);
@@ -101,7 +101,7 @@ export class Inflight {
   wait(underway: Underway, waitMs: number): void {
     const { holder = { token: undefined, namespace: "" } } = underway;
     const place = this.#waiting.take(holder);
-    if (place === undefined) throw overloaded("requests that wait", this.#waiting, holder);
+    if (place === undefined) throw overloaded("waiting requests", this.#waiting, holder);
     underway.place?.release();
     underway.place = place;
     this.extend(underway, waitMs);
@@ -134,7 +134,7 @@ export class Inflight {
     this.#tick += 1;
     for (const underway of [...this.#underway]) {
       if (underway.deadline > this.#tick) continue;
-      underway.fail(new Problem("overloaded", "The answer took too long; what was asked for may have been done."));
+      underway.fail(new Problem("overloaded", "Timed out; the operation may still have been applied."));
     }
   }
 }
@@ -142,10 +142,10 @@ export class Inflight {
 /** All places are taken, or all that are for this one. */
 export function overloaded(what: string, { count, max }: SharedPool, { token }: Holder): Problem {
   if (count >= max || token === undefined) {
-    return new Problem("overloaded", `There are ${count} ${what}, of ${max}; try again in a second.`);
+    return new Problem("overloaded", `There are ${count} ${what}, the maximum is ${max}; try again in a second.`);
   }
   return new Problem(
     "overloaded",
-    `The token ${token}, or its namespace, has all the ${what} that it may have while others need room; try again in a second.`,
+    `The token ${token}, or its namespace, has its full share of ${what} while others wait; try again in a second.`,
   );
 }

@@ -52,7 +52,7 @@ function faultsOf(issue: Issue, schema: z.ZodObject, value: unknown): Told[] {
 }
 
 const WANTED: Readonly<Record<string, string>> = {
-  string: "a text",
+  string: "a string",
   number: "a number",
   int: "a whole number",
   boolean: "true or false",
@@ -76,8 +76,8 @@ function wrongText(given: unknown, wanted: readonly string[]): string {
 
 function unknownText(key: string, known: readonly string[]): string {
   const near = nearestName(key, known);
-  if (near !== undefined) return `it is unknown here; did you mean ${near}?`;
-  return known.length === 0 ? "it is unknown here" : `it is unknown here; known: ${known.join(", ")}`;
+  if (near !== undefined) return `it is unknown; did you mean ${near}?`;
+  return known.length === 0 ? "it is unknown" : `it is unknown; known: ${known.join(", ")}`;
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {

@@ -92,7 +92,7 @@ export class LeaseExpiry {
       this.#hasFailed = false;
     } catch (error) {
       // Once for an outage, not once a second.
-      if (!this.#hasFailed) log(`Leases whose time is up could not be ended: ${(error as Error).message}`);
+      if (!this.#hasFailed) log(`Expired leases could not be ended: ${(error as Error).message}`);
       this.#hasFailed = true;
     }
   }
@@ -144,7 +144,7 @@ export class LeaseExpiry {
     if (this.#isDenied) return;
     this.#isDenied = true;
     this.#options.log(
-      "The credentials may not ask for due leases of all namespaces: those of namespaces that this instance serves are ended, others by their own services.",
+      "The credentials do not allow listing expired leases of all namespaces: this instance ends only those of the namespaces that it serves.",
     );
   }
 

@@ -93,7 +93,7 @@ export function requireLoopback(host: string): void {
 function bound(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "another program has it" : cause.message;
+      const why = cause.code === "EADDRINUSE" ? "another program uses it" : cause.message;
       reject(
         new LimiterError(
           "port_unavailable",

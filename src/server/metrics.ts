@@ -12,24 +12,21 @@ export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
   /** The names that are labels: namespaces, and the resources of each. */
   readonly #names = new Map<string, Set<string>>();
-  readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by what became of them.");
+  readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by result.");
   readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
-  readonly #degraded = new Counter(
-    "zae_limiter_degraded_total",
-    "Faults of the store that the limiter went on without.",
-  );
+  readonly #degraded = new Counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
-    "Leases that this instance opened and that are open; one that another instance ended counts until its hold is over.",
+    "Open leases of this instance; a lease ended by another instance counts until its hold expires.",
   );
-  readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests that wait for tokens.");
+  readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests waiting for tokens.");
   readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", HELD_SECONDS);
   readonly #waited = new Histogram(
     "zae_limiter_request_time_in_queue_seconds",
     "How long requests waited.",
     TIME_SECONDS,
   );
-  readonly #took = new Histogram("zae_limiter_acquire_duration_seconds", "How long an acquire took.", TIME_SECONDS);
+  readonly #took = new Histogram("zae_limiter_acquire_duration_seconds", "Duration of an acquire.", TIME_SECONDS);
 
   constructor(info: { readonly version: string; readonly store: string }) {
     this.#info = info;
@@ -96,9 +93,9 @@ export class Metrics {
   text(namespaces: readonly string[] | "*", states: Readonly<Record<string, number>>): string {
     const isShown = (labels: Readonly<Record<string, string>>) =>
       namespaces === "*" || labels.namespace === undefined || namespaces.includes(labels.namespace);
-    const info = new Gauge("zae_limiter_info", "The version, and the store it works on.");
+    const info = new Gauge("zae_limiter_info", "The version and the store.");
     info.add({ version: this.#info.version, store: this.#info.store }, 1);
-    const tenants = new Gauge("zae_limiter_namespaces", "Namespaces at hand, by what is known of them.");
+    const tenants = new Gauge("zae_limiter_namespaces", "Namespaces in memory, by state.");
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],

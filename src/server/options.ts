@@ -158,7 +158,7 @@ function texts(name: string, value: unknown): string[] {
 
 function checkHost(name: string): string {
   if (/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/.test(name)) return name;
-  throw invalid(`allowHost is ${shown(name)}; give a name as it stands in Host, such as limits.example.com`);
+  throw invalid(`allowHost is ${shown(name)}; give a host name, such as limits.example.com`);
 }
 
 function checkOrigin(given: string): string {

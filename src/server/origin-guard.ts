@@ -47,7 +47,7 @@ export class OriginGuard {
     }
     throw new Problem(
       "host_unknown",
-      `The Host of the request is not a name of this service; ask by localhost with the port, or allow the name with --allow-host.`,
+      `The Host of the request is not a name of this service; use localhost and the port, or allow the name with --allow-host.`,
     );
   }
 
@@ -91,6 +91,6 @@ export function isLoopback(host: string): boolean {
 function foreign(): Problem {
   return new Problem(
     "origin_forbidden",
-    "A page of another origin sent this request; open the service's own address, or allow the origin with --allow-origin.",
+    "A page of another origin sent this request; use the service's own address, or allow the origin with --allow-origin.",
   );
 }

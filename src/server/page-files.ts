@@ -88,7 +88,7 @@ const TYPES: Readonly<Record<string, string>> = {
 function rootAbove(file: string): string {
   for (let folder = dirname(file); ; folder = dirname(folder)) {
     if (isPackage(folder)) return folder;
-    if (folder === dirname(folder)) throw new Error(`No package of zae-limiter stands above ${file}.`);
+    if (folder === dirname(folder)) throw new Error(`No zae-limiter package contains ${file}.`);
   }
 }
 

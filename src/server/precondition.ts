@@ -15,15 +15,15 @@ export function preconditionOf({ headers }: Request): Precondition {
   const match = headers.get("if-match")?.trim();
   const noneMatch = headers.get("if-none-match")?.trim();
   if (match !== undefined && noneMatch !== undefined)
-    throw wrong("If-Match and If-None-Match are both there; send one");
+    throw wrong("If-Match and If-None-Match are both given; send one");
   if (noneMatch !== undefined) {
     if (noneMatch === "*") return { kind: "none" };
-    throw wrong(`If-None-Match is ${noneMatch}; send *, which means that nothing is stored there yet`);
+    throw wrong(`If-None-Match is ${noneMatch}; send *, which means that nothing is stored yet`);
   }
   if (match === undefined) return { kind: "absent" };
   if (match === "*") return { kind: "some" };
   if (TAGS.test(match)) return { kind: "tags", tags: match.match(TAG) ?? [] };
-  throw wrong(`If-Match is ${match}; send the ETag that GET answered, quotes included`);
+  throw wrong(`If-Match is ${match}; send the ETag of GET, quotes included`);
 }
 
 const TAG = /(?:W\/)?"[\x21\x23-\x7e]*"/g;

@@ -82,7 +82,7 @@ export function problemAnswer(error: unknown, requestId: string, ways: Ways): An
 }
 
 export function internalProblem(requestId: string): Answer {
-  const detail = `A defect of the service; its log has the cause, under the request id ${requestId}.`;
+  const detail = `A bug in the service; its log has the cause under the request id ${requestId}.`;
   return { status: 500, body: { ...bodyOf("internal", 500, detail), requestId } };
 }
 

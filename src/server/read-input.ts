@@ -49,7 +49,7 @@ function parsed(text: string, schema: z.ZodObject | undefined): unknown {
     throw new Problem("body_invalid", `The body is not JSON: ${(error as Error).message}.`);
   }
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Problem("body_invalid", "The body is JSON, but no object; send { ... }.");
+    throw new Problem("body_invalid", "The body is JSON, but not an object; send { ... }.");
   }
   // Such a key would be dropped on the way, and no limit or field has it.
   if (text.includes("__proto__")) throw new Problem("body_invalid", 'The body has the key "__proto__"; remove it.');
@@ -103,7 +103,7 @@ async function boundedText(request: Request, bytesMax: number): Promise<string> 
 }
 
 function tooLarge(bytesMax: number): Problem {
-  return new Problem("body_too_large", `The body has more than ${bytesMax} bytes, the most that this service takes.`, {
+  return new Problem("body_too_large", `The body has more than ${bytesMax} bytes, the maximum of this service.`, {
     // What is still on its way is not read.
     headers: { connection: "close" },
   });

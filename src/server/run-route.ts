@@ -31,7 +31,9 @@ export async function runRoute(
   const { service, inflight } = runner;
   const { underway, requestId, gate, cutOff } = context;
   if (service.isStopping() && !STOPPING_ROUTES.has(route.path)) {
-    throw new Problem("stopping", "The service stops; ask another, or later.", { headers: { connection: "close" } });
+    throw new Problem("stopping", "The service is stopping; try another instance, or later.", {
+      headers: { connection: "close" },
+    });
   }
   const caller = route.scope === undefined ? LOCAL : identified(runner, request, context);
   const { namespace = "", id = "" } = params;
@@ -86,7 +88,7 @@ function identified({ findToken }: RouteRunner, request: Request, { gate }: Requ
   }
   const entry = findToken(token);
   if (entry !== undefined) return callerOf(entry);
-  throw new Problem("token_unknown", "The token is unknown, or no longer good; ask for a new one.", { headers });
+  throw new Problem("token_unknown", "Unknown, revoked or expired token; get a new one.", { headers });
 }
 
 function authorize({ scope, everywhere, method, path }: Route, caller: Caller, namespace: string): void {

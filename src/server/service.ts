@@ -143,7 +143,7 @@ export class ServiceCore {
     const late = new Promise<void>((resolve) => over.signal.addEventListener("abort", () => resolve()));
     await Promise.race([this.#inflight.idle(), late]);
     clearTimeout(timer);
-    this.#inflight.failAll(new Problem("stopping", "The service stops; ask another, or later."));
+    this.#inflight.failAll(new Problem("stopping", "The service is stopping; try another instance, or later."));
     this.#inflight.close();
     await this.#expiry.stop();
     this.#unlisten();

@@ -23,7 +23,7 @@ export function readTls({ cert, key }: TlsFiles): TlsPair {
   } catch (error) {
     throw new ValidationError(
       "option_invalid",
-      `${cert} and ${key} are no certificate and its key: ${(error as Error).message}. Give PEM files that belong together.`,
+      `${cert} and ${key} are not a certificate and its key: ${(error as Error).message}. Give matching PEM files.`,
       { cause: error },
     );
   }
@@ -51,9 +51,9 @@ export function watchTls(files: TlsFiles, onChange: (pair: TlsPair) => void, log
     seen = state;
     try {
       onChange(readTls(files));
-      log(`The certificate ${files.cert} was read again.`);
+      log(`The certificate ${files.cert} was reloaded.`);
     } catch (error) {
-      log(`${(error as Error).message} The certificate of before stays.`);
+      log(`${(error as Error).message} The previous certificate stays in use.`);
     }
   }, LOOK_MS).unref();
   return () => clearInterval(timer);

@@ -14,7 +14,7 @@ function keepOwner(file: string, beside: string): void {
     } catch (error) {
       throw new ValidationError(
         "tokens_invalid",
-        `${file} belongs to the user ${was.uid} and the group ${was.gid}, who could not read it any more; run this as that user, or as root. Nothing was changed.`,
+        `${file} belongs to the user ${was.uid} and the group ${was.gid}, which could no longer read it; run this as that user, or as root. Nothing was changed.`,
         { cause: error },
       );
     }

@@ -79,9 +79,9 @@ export class TokenSource {
     if (state === this.#seen) return;
     try {
       this.#set = new TokenSet(readTokens(file));
-      this.#log(`The tokens of ${file} were read again.`);
+      this.#log(`The tokens of ${file} were reloaded.`);
     } catch (error) {
-      this.#log(`${(error as Error).message} The tokens of before stay.`);
+      this.#log(`${(error as Error).message} The previous tokens stay in use.`);
     }
     this.#seen = state;
   }
@@ -95,7 +95,7 @@ export function readTokens(file: string): TokenEntry[] {
   } catch (error) {
     throw new ValidationError(
       "tokens_invalid",
-      `The token file ${file} cannot be read: ${(error as Error).message}. Make it with \`zae-limiter token add ${file}\`.`,
+      `The token file ${file} cannot be read: ${(error as Error).message}. Create it with \`zae-limiter token add ${file}\`.`,
       { cause: error },
     );
   }

@@ -53,7 +53,7 @@ export function parseTokens(text: string, where: string): TokenEntry[] {
   }
   const { tokens, ...others } = objectOf(document, where);
   const [other] = Object.keys(others);
-  if (other !== undefined) throw invalid(`${where} has the key ${shown(other)}; it has only "tokens"`);
+  if (other !== undefined) throw invalid(`${where} has the unknown key ${shown(other)}; known: "tokens"`);
   return checkTokens(tokens, where);
 }
 
@@ -75,11 +75,11 @@ const KEYS: readonly string[] = ["id", "sha256", "namespaces", "scopes", "expire
 function checkEntry(given: unknown, where: string): TokenEntry {
   const entry = objectOf(given, where);
   const unknown = Object.keys(entry).find((key) => !KEYS.includes(key));
-  if (unknown !== undefined) throw invalid(`${where} has the key ${shown(unknown)}; it has only ${KEYS.join(", ")}`);
+  if (unknown !== undefined) throw invalid(`${where} has the unknown key ${shown(unknown)}; known: ${KEYS.join(", ")}`);
   const { id, sha256, namespaces, scopes, expiresAtMs } = entry;
   checkedBy(where, () => checkPrincipal(id));
   if (id === LOCAL_ID)
-    throw invalid(`${where} has the id "local", which means a service without tokens; choose another`);
+    throw invalid(`${where} has the id "local", which is reserved for services without tokens; choose another`);
   if (typeof sha256 !== "string" || !/^[0-9a-f]{64}$/.test(sha256)) {
     throw invalid(`sha256 of ${where} is ${shown(sha256)}; give the 64 hex digits (0-9, a-f) of the token's SHA-256`);
   }

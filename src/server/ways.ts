@@ -31,7 +31,7 @@ const WAYS_OF_THE_PAGE: Ways = {
   registerNamespace: "Create under Namespaces",
   deleteNamespace: "Remove under Namespaces",
   recoverNamespace: "Recover under Namespaces",
-  listOrphans: "Namespaces",
+  listOrphans: "the page Namespaces",
   resetBucket: "Reset of the opened bucket",
   ofText: () => "",
   accessAt: accessAtInWords,

@@ -33,7 +33,7 @@ test("help, version and mistakes: nothing is opened, and the exit code says whic
     [["aggregate", "--stack", "a", "--snapshots", "weekly"], /give hourly, daily/],
     [["aggregate", "--stack", "a", "--archive", "bucket"], /give s3:\/\/BUCKET/],
     [["audit", "list", "--archive", "s3://archive", "--max", "none"], /give a whole number/],
-    [["audit", "list", "--archive", "s3://archive", "--cursor", "x"], /the one that the list before ended with/],
+    [["audit", "list", "--archive", "s3://archive", "--cursor", "x"], /the cursor that the previous list ended with/],
     [["audit", "verify", "--archive", "s3://archive"], /works on a DynamoDB table/],
   ] as const) {
     const { code, stdout, stderr } = await here(args);
@@ -90,7 +90,7 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
     await s3.send("DELETE", `${bucket}/${key}`);
     const lost = await here(["audit", "verify", ...where, ...archive]);
     assert.equal(lost.code, 1);
-    assert.match(lost.stdout, /0 of 3 that were put: .* is gone/);
+    assert.match(lost.stdout, /0 of 3 are there: .* is gone/);
   });
 
   test("once with a put that fails: 3, and the next run archives it", async (t) => {

@@ -16,17 +16,17 @@ test("set-limits --dry-run shows what was there and what it would hide", async (
   assert.equal(
     wins.stdout,
     [
-      "Nothing was changed. It would be:",
+      "Dry run, nothing was changed. The result would be:",
       "key-1",
       "  tpm:2000/min",
-      "In place of:",
+      "Replaces:",
       "  tpm:1000/min",
-      "  inherits what comes after it",
+      "  inherits limits of less specific levels",
       "Limits that would no longer apply:",
       "  rpm:500/min  of the plan on gpt-4",
       "  tpm:10k/min:20k  of the resource gpt-4, replaced",
       "  day:5/day  of the system on gpt-4",
-      "With --inherit, those that are not replaced stay.",
+      "With --inherit, limits of other names stay.",
       "",
     ].join("\n"),
   );
@@ -45,7 +45,7 @@ test("set-limits --dry-run shows what was there and what it would hide", async (
 test("limits that hide those of another level say so when they are set, and only to people", async (t) => {
   const { run } = await onFile(t, "resource set-defaults gpt-4 -l rpm:100 -l tpm:10k", "entity create proj-1");
   const set = await run("entity set-limits proj-1 -l month:2M,reset=monthly");
-  assert.equal(set.stderr, "These limits hide others: rpm, tpm of the resource gpt-4. With --inherit those stay.\n");
+  assert.equal(set.stderr, "These limits hide others: rpm, tpm of the resource gpt-4. With --inherit they stay.\n");
   assert.equal((await run("entity set-limits proj-1 -l month:3M,reset=monthly --inherit")).stderr, "");
   assert.equal((await run("entity set-limits proj-1 -l month:4M,reset=monthly --quiet")).stderr, "");
   for (const _ of ["written", "there already"]) {

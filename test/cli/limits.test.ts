@@ -184,10 +184,10 @@ test("a template that CloudFormation or Lambda would not take is told with its s
   assert.equal(await made(10), "");
   assert.match(
     await made(1_000),
-    /^The template has \d{5,6} bytes, and CloudFormation takes 51200 in a request; put it into a bucket/,
+    /^The template has \d{5,6} bytes, and CloudFormation accepts 51200 in a request; upload it to a bucket/,
   );
   assert.match(
     await made(4_000),
-    /Lambda takes about 250000 of a resource: it would fail\. Declare it in several manifests/,
+    /Lambda accepts about 250000 for a resource: it would fail\. Split it into several manifests/,
   );
 });

@@ -107,7 +107,7 @@ test("mistakes are told before anything is made", async (t) => {
       /cannot be written: there is no such file or folder/,
     ],
     [["--store", `sqlite:${missing}`], 4, /There is no store at/],
-    [["--stack", "limits", "--endpoint", "http://127.0.0.1:9"], 2, /give --yes/],
+    [["--stack", "limits", "--endpoint", "http://127.0.0.1:9"], 2, /pass --yes/],
   ] as const) {
     const { code, stdout, stderr } = await zaeLimiter(["loadtest", ...args]);
     assert.deepEqual([code, stdout], [exitCode, ""], stderr);

@@ -44,7 +44,7 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
     const shown = await here(["migrate", ...at(table), "--dry-run"]);
     const [, inGuide] = /\$ zae-limiter migrate --name limits --dry-run\n([^`]+)```/.exec(GUIDE) ?? [];
     // DynamoDB Local does not know the question; the service does.
-    const printed = shown.stdout.replaceAll(table, "limits").replace("cannot be seen", "is off");
+    const printed = shown.stdout.replaceAll(table, "limits").replace("is unknown", "is off");
     assert.equal(printed, inGuide, "the guide shows what is printed");
 
     const unasked = await here(["migrate", ...at(table), "--json"]);
@@ -53,7 +53,7 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
     assert.equal(declined.code, 1);
     assert.match(
       declined.stderr,
-      /0\.8\.0 {2}One item.*\n.*\n.*\nNo backup is made, and .*\nMigrate the table .*, and without a way back\? \[y\/N\] /,
+      /0\.8\.0 {2}One item.*\n.*\n.*\nNo backup will be made and .*\nAll its clients must be stopped, and there is no way back\. Migrate the table .*\? \[y\/N\] /,
     );
     assert.ok(["none", "unknown"].includes(String(plan.wayBack)), plan.wayBack);
     assert.deepEqual(await contents(dynamodb, table), before, "so far nothing was written");
@@ -65,7 +65,7 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
     const again = await here(["migrate", ...at(table), "--json"]);
     assert.deepEqual([again.code, JSON.parse(again.stdout)], [0, { from: "0.10.0", to: "0.10.0", steps: [] }]);
     const sentence = await here(["migrate", "--stack", table, "--endpoint", dynamodb.endpoint]);
-    assert.equal(sentence.stdout, `${table} is at 0.10.0 already; there is nothing to do.\n`);
+    assert.equal(sentence.stdout, `${table} is at 0.10.0 already; nothing to do.\n`);
     const listed = await here(["resource", "list", "--stack", table, "--endpoint", dynamodb.endpoint, "--json"]);
     const { items } = JSON.parse(listed.stdout) as { items: readonly { resource: string }[] };
     assert.deepEqual(

@@ -26,7 +26,7 @@ test("limits apply: what is changed while the question stands there is not overw
   const whileAsked = () => limiter.setResourceDefaults("r-00", rpm(5), { principal: "incident-commander" });
   const ran = await here(["limits", "apply", "-f", manifest, ...where], { answer: "y", whileAsked });
   assert.deepEqual([ran.code, ran.stdout], [1, ""]);
-  assert.match(ran.stderr, /rpm:100\/min -> rpm:120\/min[\s\S]*Something was changed since the plan/);
+  assert.match(ran.stderr, /rpm:100\/min -> rpm:120\/min[\s\S]*The plan is outdated/);
   assert.deepEqual(await limiter.getResourceDefaults("r-00"), rpm(5));
 });
 
@@ -92,10 +92,10 @@ test("limits apply FILE: other stores, other options and other files are refused
   await here(["init", "--store", other]);
   for (const [args, message] of [
     [["limits", "apply", plan, "--store", other], /plan was made on sqlite:.*and this is/],
-    [["limits", "apply", plan, "-f", manifest, ...where], /--file was said when the plan was made/],
-    [["limits", "apply", plan, "--prune", ...where], /--prune was said when/],
-    [["limits", "apply", plan, "-N", "tenant", ...where], /is of the namespace default/],
-    [["limits", "apply", manifest, ...where], /no plan that was saved/],
+    [["limits", "apply", plan, "-f", manifest, ...where], /--file was decided when the plan was made/],
+    [["limits", "apply", plan, "--prune", ...where], /--prune was decided when/],
+    [["limits", "apply", plan, "-N", "tenant", ...where], /is for the namespace default/],
+    [["limits", "apply", manifest, ...where], /not a plan saved/],
     [["limits", "apply", `${plan}.gone`, ...where], /cannot be read: there is no such file/],
     [["limits", "plan", "-f", manifest, "--prune", "--keep", ...where], /exclude each other/],
   ] as const) {

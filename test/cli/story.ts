@@ -301,7 +301,7 @@ export async function refusalStory(where: readonly string[]): Promise<void> {
   assert.deepEqual((await json(at("refusals top --by limit --top 1 --from 1d"), 0)).items, [
     { limit: "rpd", count: 2 },
   ]);
-  assert.match((await here(at("refusals top --to 1d"))).stdout, /^Nobody was refused in that time\.\n$/);
+  assert.match((await here(at("refusals top --to 1d"))).stdout, /^No refusals in that time\.\n$/);
   await fault(at("refusals top --by level"), 2, "usage");
 }
 

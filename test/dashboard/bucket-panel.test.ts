@@ -32,7 +32,10 @@ inBrowser(
     );
     await key.locator("[data-testid=explain-amount][data-limit=tpm]").fill("600");
     await page.keyboard.press("Enter");
-    await key.getByTestId("explain-outcome").getByText("In the way: month of acme over all resources.").waitFor();
+    await key
+      .getByTestId("explain-outcome")
+      .getByText("Would be refused by month of acme over all resources.")
+      .waitFor();
     assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "*/month"]);
 
     await row(page, "acme", "*").getByTestId("bucket-open").click();
@@ -55,7 +58,10 @@ inBrowser(
     await visit(page, service.url, "#/buckets?filter=key-1+gpt-4&open=1");
     const key = row(page, "key-1", "gpt-4");
     // The store has no amounts; it knows the limit and how often.
-    await key.getByTestId("explain-outcome").getByText("In the way: month of acme over all resources.").waitFor();
+    await key
+      .getByTestId("explain-outcome")
+      .getByText("Would be refused by month of acme over all resources.")
+      .waitFor();
     assert.match(
       await wordsOf(key.getByTestId("explain-refused")),
       /^Refused 3 times, last in the hour of \d\d:00 to \d\d:00: key-1, by month of acme over all resources\. .*the least/,
@@ -89,7 +95,7 @@ inBrowser("an opened bucket has the number that its row has, also while it fills
   await key.getByTestId("explain-level").nth(1).waitFor();
   await key.locator("[data-testid=explain-amount][data-limit=tpm]").fill("50,000");
   await page.keyboard.press("Enter");
-  await key.getByTestId("explain-outcome").getByText("In the way").waitFor();
+  await key.getByTestId("explain-outcome").getByText("Would be refused by").waitFor();
   await row(page, "acme", "gpt-4").getByText("+60,000/min").waitFor();
   await key.getByText("+60,000/min").waitFor();
   // All of one moment: the numbers of key-1 and acme, in their rows, in the panel and in the sentence.
@@ -129,7 +135,7 @@ inBrowser("a top-up says what arrived and what is there now", async (t, open) =>
   );
   assert.match(
     done,
-    /^Topped up: 50,000 month, now 149,999 of 150,000, 300 rpd \(of 500, there was no more room\), now 1,000 of 1,000\.$/,
+    /^Topped up: 50,000 month, now 149,999 of 150,000, 300 rpd \(of 500; the limit is full\), now 1,000 of 1,000\.$/,
   );
   await page.getByTestId("bucket-reset").click();
   await page.getByTestId("dialog-submit").click();

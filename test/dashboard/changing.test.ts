@@ -57,7 +57,7 @@ inBrowser(
     ]);
 
     await page.getByTestId("limits-delete").click();
-    assert.match(await wordsOf(page.getByTestId("confirm")), /rpm, month of key-1 on gpt-4 will be gone/);
+    assert.match(await wordsOf(page.getByTestId("confirm")), /rpm, month of key-1 on gpt-4 will be deleted/);
     await page.getByTestId("dialog-submit").click();
     await page.locator("[data-testid=limits-source][data-source=resource]").waitFor();
     assert.deepEqual(await service.limiter.getLimits("key-1", { resource: "gpt-4" }), []);
@@ -102,10 +102,10 @@ inBrowser("limits that somebody else changes are shown at once, but not over wha
   // Another level is not what is being edited.
   await service.limiter.setLimits("key-2", [Limit.perMinute("rpm", 5)]);
   await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 80)], { principal: "alice" });
-  await page.getByTestId("limits-conflict").getByText("alice changed these limits while you edit").waitFor();
+  await page.getByTestId("limits-conflict").getByText("alice changed these limits while you were editing").waitFor();
   assert.match(
     await wordsOf(page.getByTestId("limits-conflict")),
-    /rpm 70, drips 70\/min → 80, drips 80\/min.*not saved/,
+    /rpm 70, refills 70\/min → 80, refills 80\/min.*not saved/,
   );
   assert.equal(await capacity.inputValue(), "75");
   await page.getByTestId("conflict-theirs").click();
@@ -139,7 +139,7 @@ inBrowser(
     assert.equal(await conflict.getAttribute("data-principal"), "bob");
     assert.match(
       await wordsOf(conflict),
-      /rpm 60, drips 60\/min → 61, drips 61\/min.*tpm 10,000, drips 10,000\/min → none/,
+      /rpm 60, refills 60\/min → 61, refills 61\/min.*tpm 10,000, refills 10,000\/min → none/,
     );
     assert.equal((await service.limiter.getResourceDefaults("gpt-4"))[0]?.capacity, 61, "nothing was overwritten");
     await page.getByTestId("conflict-mine").click();
@@ -195,7 +195,7 @@ inBrowser("entities are created, edited, moved and deleted, and the audit trail 
   assert.deepEqual(await service.limiter.getPolicy({ entityId: "key-9" }), { access: "disabled" });
 
   await item("key-9").getByTestId("entity-delete").click();
-  assert.match(await wordsOf(page.getByTestId("confirm")), /key-9 will be gone/);
+  assert.match(await wordsOf(page.getByTestId("confirm")), /key-9 will be deleted/);
   await page.getByTestId("dialog-submit").click();
   await item("key-9").waitFor({ state: "detached" });
 
@@ -207,7 +207,7 @@ inBrowser("entities are created, edited, moved and deleted, and the audit trail 
   assert.match(await wordsOf(rows.nth(2)), /local.*parentId acme → key-1/);
   assert.match(await wordsOf(rows.nth(3)), /name key-9 → The ninth/);
   const limits = page.locator('[data-testid=audit-row][data-entity="$RESOURCE:gpt-4"]').first();
-  assert.match(await wordsOf(limits), /ops.*rpm 100, drips 100\/min → 60, drips 60\/min/);
+  assert.match(await wordsOf(limits), /ops.*rpm 100, refills 100\/min → 60, refills 60\/min/);
 });
 
 inBrowser("a namespace is made, chosen, removed, recovered and purged", async (t, open) => {
@@ -263,7 +263,7 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
   assert.equal(await chart.getAttribute("role"), "img");
   assert.match(
     (await chart.getAttribute("aria-label")) ?? "",
-    /key-1: 4,700 in all, at most 4,000 in the window of 12:00/,
+    /key-1: 4,700 in total, at most 4,000 in the window of 12:00/,
   );
   assert.ok(((await chart.locator("canvas").boundingBox())?.width ?? 0) > 300);
   await chart.locator(".u-over").hover({ position: { x: 2, y: 20 } });

@@ -28,7 +28,7 @@ inBrowser("open leases are listed as they come and go, shown, and settled by tot
   const page = await open();
   await page.clock.setSystemTime(service.clock.now());
   await visit(page, service.url, "#/leases");
-  await page.getByTestId("empty").getByText("No lease is open").waitFor();
+  await page.getByTestId("empty").getByText("No open leases").waitFor();
   await page.locator("[data-testid=live][data-state=open]").waitFor();
   const one = await acquire("key-1", 2_500);
   const row = page.locator(`[data-testid=lease-row][data-lease="${one}"]`);
@@ -70,7 +70,7 @@ inBrowser("a lease is rolled back after a question, and its address shows it, en
   await visit(page, service.url, `#/leases?id=${id}`);
   const card = page.getByTestId("lease-card");
   await card.getByTestId("lease-rollback").click();
-  assert.match(await wordsOf(page.getByTestId("confirm")), /key-2 holds with it is given back.*400 tpd/);
+  assert.match(await wordsOf(page.getByTestId("confirm")), /key-2 holds with this lease is given back.*400 tpd/);
   await page.getByTestId("dialog-cancel").click();
   assert.equal(await left("key-2"), 9_600, "nothing was done");
   await card.getByTestId("lease-rollback").click();

@@ -68,7 +68,10 @@ inBrowser("without a choice the page says where limits are, and leads there", as
   await service.limiter.createPlan({ id: "gold" });
   const page = await open();
   await visit(page, service.url, "#/limits");
-  assert.match(await wordsOf(page.getByTestId("limits-source")), /^Nothing is set for everybody on every resource\./);
+  assert.match(
+    await wordsOf(page.getByTestId("limits-source")),
+    /^No limits are set for every entity on every resource\./,
+  );
   await page.getByTestId("limits-overview").getByText("gold").waitFor();
   assert.equal(await page.getByTestId("limits-save").count(), 0, "no form for what is not there");
   await page.getByTestId("limits-begin").click();
@@ -90,7 +93,7 @@ inBrowser("the page of limits opens with what is stored, not with an empty form"
   await rows.nth(1).waitFor();
   assert.deepEqual(await attributes(rows, "data-on"), ["all resources together", "gpt-4"]);
   assert.match(await wordsOf(rows.nth(0)), /usd 5,000, full again monthly/);
-  assert.match(await wordsOf(rows.nth(1)), /rpm 60, drips 60\/min ?tpm 10,000, drips 10,000\/min/);
+  assert.match(await wordsOf(rows.nth(1)), /rpm 60, refills 60\/min ?tpm 10,000, refills 10,000\/min/);
   assert.equal(await page.getByTestId("limits-level").inputValue(), "systemTotal", "the form has what is stored");
   await rows.nth(1).getByText("Edit").click();
   await page.locator("[data-testid=limit-row][data-limit=tpm]").waitFor();
@@ -142,7 +145,7 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
   const words = await wordsOf(page.getByTestId("limits-source"));
   assert.match(words, /the limits come from plan default and resource default\. Its plan is gold\./);
   assert.match(words, /Over all resources: usd, from plan total\./);
-  assert.match(words, /Plan default ?1 limit, in force, adds to the next, callers only/);
+  assert.match(words, /Plan default ?1 limit, in force, inherits, callers only/);
   await page.getByTestId("limits-level").selectOption("entityTotal");
   await page.getByTestId("limits-save").click();
   await page.getByTestId("limits-saved").getByText("Saved: 1 limit as entity total").waitFor();
@@ -203,7 +206,7 @@ inBrowser(
     await limiter.setPlanLimits("gold", [Limit.perMinute("rpm", 500)], { inherit: true });
     await limiter.setPlanTotals("gold", [Limit.quota("usd", 100, { reset: "monthly" })]);
     await gold.getByText("100, full again monthly (UTC)").waitFor();
-    await gold.getByText("and what the levels after it have").waitFor();
+    await gold.getByText("and inherited limits").waitFor();
 
     await visit(page, service.url, PAGES.entities);
     await page.getByTestId("entity-create").click();

@@ -133,7 +133,7 @@ inBrowser(
     const page = await open();
     await page.clock.setSystemTime(service.clock.now());
     await visit(page, service.url, "#/refusals");
-    await page.getByTestId("empty").getByText("Nobody has been refused").waitFor();
+    await page.getByTestId("empty").getByText("No refusals").waitFor();
     assert.equal(await service.take("key-1", "api", { rpd: 5 }), true);
     for (let i = 0; i < 3; i++) assert.equal(await service.take("key-1", "api", { rpd: 1 }), false);
     await page.getByTestId("refusal-range").selectOption("168");
@@ -165,7 +165,7 @@ inBrowser("a row opened by keyboard explains the chain and what stands in the wa
   await key.getByTestId("bucket-open").focus();
   await page.keyboard.press("Enter");
   const explained = key.getByTestId("explain");
-  await explained.getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+  await explained.getByTestId("explain-outcome").getByText("Would be refused by tpm of acme.").waitFor();
   const levels = explained.getByTestId("explain-level");
   assert.deepEqual(await attributes(levels, "data-entity"), ["key-1", "acme"]);
   assert.deepEqual(await attributes(levels, "data-source"), ["resource", "entityDefault"]);
@@ -191,16 +191,19 @@ inBrowser("an opened bucket explains the amount that was last refused, at the le
   await page.getByTestId("refusal-row").getByRole("link", { name: "key-1" }).click();
   // It is open already: that is what the link is for.
   const key = row(page, "key-1", "gpt-4");
-  await key.getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+  await key.getByTestId("explain-outcome").getByText("Would be refused by tpm of acme.").waitFor();
   assert.match(
     await wordsOf(key.getByTestId("explain-refused")),
-    /key-1 asked for 700 tpm, 1 requests; tpm of acme had 500 left/,
+    /key-1 requested 700 tpm, 1 requests; tpm of acme had 500 left/,
   );
   assert.equal(await key.locator("[data-testid=explain-amount][data-limit=tpm]").inputValue(), "700");
   assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "tpm"]);
   await goTo(page, "refusals");
   await page.getByTestId("refusal-row").getByRole("link", { name: "of parent acme" }).click();
-  await row(page, "acme", "gpt-4").getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+  await row(page, "acme", "gpt-4")
+    .getByTestId("explain-outcome")
+    .getByText("Would be refused by tpm of acme.")
+    .waitFor();
 });
 
 inBrowser("the shortest stand first of all buckets, and the order stands in the address", async (t, open) => {

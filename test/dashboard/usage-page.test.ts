@@ -29,7 +29,7 @@ inBrowser("the headline counts each request once, not once a level, and can be s
   await visit(page, service.url, "#/usage");
   const totals = page.getByTestId("usage-totals");
   assert.match(await wordsOf(totals), /requests ?6.*tpm ?312/);
-  await page.getByTestId("usage-note").getByText("Each request once").waitFor();
+  await page.getByTestId("usage-note").getByText("Each request counted once").waitFor();
   const rows = page.getByTestId("usage-row");
   assert.deepEqual(await attributes(rows, "data-entity"), ["key-1", "key-2", "proj"]);
   for (const [split, requests, entities] of [

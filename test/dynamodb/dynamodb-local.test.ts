@@ -60,7 +60,7 @@ test("half a download is never taken for a whole one", async (t) => {
     withMaven(folder, 'echo half > "$out/DynamoDBLocal.jar"; echo "[ERROR] no network"; exit 1'),
   );
   assert.equal(failing.code, 1);
-  assert.match(failing.said, /could not fetch DynamoDB Local \(it ended with 1\): \[ERROR\] no network/);
+  assert.match(failing.said, /could not download DynamoDB Local \(exit code 1\): \[ERROR\] no network/);
   assert.deepEqual(readdirSync(join(folder, "zae-limiter")), []);
   // Killed in the middle: what it held and what it left is in nobody's way.
   const killed = started(FETCH, withMaven(folder, 'echo half > "$out/DynamoDBLocal.jar"; exec sleep 5'));

@@ -68,7 +68,7 @@ test("https to something that speaks plain HTTP says so", async (t) => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const endpoint = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await assert.rejects(open({ endpoint, credentials: KEYS }), said("unavailable", endpoint, "name it with `http://`"));
+  await assert.rejects(open({ endpoint, credentials: KEYS }), said("unavailable", endpoint, "use `http://`"));
 });
 
 test("calls that never arrive are given up after a few; one that had all its time, or no credentials, at once", async () => {

@@ -61,7 +61,7 @@ test("a profile of the shared configuration has region and address", async (t) =
 test("where there is no region, the error says how to give one", async (t) => {
   environment(t, {});
   await assert.rejects(locate(NOTHING), (error) => error instanceof ValidationError && error.code === "region_missing");
-  await assert.rejects(locate({ ...NOTHING, profile: "wrok" }), /none in the profile "wrok" of AWS_PROFILE/);
+  await assert.rejects(locate({ ...NOTHING, profile: "wrok" }), /the profile "wrok" of AWS_PROFILE has none/);
 });
 
 test("an address in the environment that has no scheme is refused by its own name", async (t) => {

@@ -177,9 +177,9 @@ entities:
     const gone = await ask({ RequestType: "Delete", PhysicalResourceId, ResourceProperties });
     assert.deepEqual([gone.Status, gone.Data], ["SUCCESS", NOTHING]);
     const { Status, Reason } = await ask({ RequestType: "Create", ResourceProperties: { ...A, TableName: "other" } });
-    assert.deepEqual([Status, Reason?.includes(`"other", and this function for "${table}"`)], ["FAILED", true]);
+    assert.deepEqual([Status, Reason?.includes(`"other", and this function is for "${table}"`)], ["FAILED", true]);
     const byId = await ask({ RequestType: "Create", ResourceProperties: { ...A, NamespaceId: "none" } });
-    assert.match(byId.Reason ?? "", /no namespace of the id "none"/);
+    assert.match(byId.Reason ?? "", /no namespace with the id "none"/);
     await dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
     const late = await ask({ RequestType: "Delete", PhysicalResourceId, ResourceProperties: A });
     assert.deepEqual([late.Status, late.Reason], ["SUCCESS", undefined]);

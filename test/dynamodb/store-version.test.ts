@@ -97,7 +97,7 @@ await describeDynamo("the version record", (dynamodb) => {
       [
         { schema_version: S("0.9.1") },
         "schema_version",
-        new RegExp(`bring it there with \`zae-limiter migrate --name ${table}\``),
+        new RegExp(`upgrade it with \`zae-limiter migrate --name ${table}\``),
       ],
       [{ schema_version: S("0.11.0") }, "schema_version", /update this package/],
       [{ client_min_version: S("0.18.0") }, "client_version", /demands clients.*0\.18\.0.*update this package/],
@@ -107,7 +107,7 @@ await describeDynamo("the version record", (dynamodb) => {
         /from schema 0\.8\.0 \(copy\).*--abort/,
       ],
       [migrating("check"), "table_migrating", /migrate --name/],
-      [{ ...migrating("clean"), updated_by: S("zae-limiter-ts:1") }, "table_migrating", /goes on where it stopped\.$/],
+      [{ ...migrating("clean"), updated_by: S("zae-limiter-ts:1") }, "table_migrating", /resumes it\.$/],
       [{ taken_over: S("1000.0.0"), client_min_version: S("1000.0.0") }, "table_taken_over", /without `sharedTable`/],
     ] as const) {
       await ground.put(versionKey(), theirs(given));

@@ -121,10 +121,7 @@ await describeDynamo("the first deployment", (dynamodb) => {
     const { Resources: resources } = template({ name: "limits", codeBucket: "releases" });
     const [answer] = await played(t, resources, table);
     assert.equal(answer?.Status, "FAILED");
-    assert.match(
-      answer?.Reason ?? "",
-      /items do not expire: switch TTL on, on the attribute ttl\. Nothing was changed/,
-    );
+    assert.match(answer?.Reason ?? "", /items do not expire: turn on TTL on the attribute ttl\. Nothing was changed/);
     const scan = await dynamodb.client.send("Scan", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
     assert.equal(scan.kind === "answered" && scan.body.Count, 0);
   });

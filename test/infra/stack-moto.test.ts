@@ -75,12 +75,12 @@ await describeMoto("a stack on moto", (endpoint) => {
       ["deploy -n limits --lambda-memory much", /--lambda-memory is "much"; give a whole number/],
       [
         "deploy -n limits --no-iam --create-iam-roles",
-        /--create-iam-roles needs the policies that --no-iam leaves out/,
+        /--create-iam-roles needs the policies, and --no-iam omits them/,
       ],
       ["deploy -n limits --enable-alarms --no-alarms", /give one/],
       ["deploy -n limits --projection SOME", /KEYS_ONLY, ALL/],
       ["deploy -n limits -t team", /--tag is "team"; give KEY=VALUE/],
-      ["deploy -n limits -t ManagedBy=me", /this one is set by zae-limiter/],
+      ["deploy -n limits -t ManagedBy=me", /zae-limiter sets this one/],
       ["deploy -n limits --name other", /--name is "other" and --stack is "limits"/],
       ["template --role-name-format acme", /--role-name-format is "acme"/],
     ] as const) {
@@ -223,7 +223,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     for (const [option, lost] of [
       ["--no-audit-archival", /AuditArchiveBucket would be removed/],
       ["--no-iam", /AcquireOnlyPolicy would be removed/],
-      ["--projection ALL", /GSI2 of its table projects KEYS_ONLY, and ALL was asked for/],
+      ["--projection ALL", /GSI2 of its table projects KEYS_ONLY, and ALL is requested/],
     ] as const) {
       const told = await shell.fault(`deploy -n limits ${option} --yes`);
       assert.match(told, /^1 change_refused: Nothing was changed in the stack limits/);
@@ -260,7 +260,7 @@ await describeMoto("a stack on moto", (endpoint) => {
       told,
       /^1 table_unfit: The table "unfit" cannot be used as it is: its keys are id \(HASH\), and must be PK \(HASH\), SK \(RANGE\); it has no index GSI1/,
     );
-    assert.match(told, /items do not expire: switch TTL on, on the attribute ttl; it has no stream/);
+    assert.match(told, /items do not expire: turn on TTL on the attribute ttl; it has no stream/);
     assert.match(
       await shell.fault(`deploy -n around --table-arn ${arn("gone")} --no-audit-archival`),
       /^4 table_not_found/,
@@ -320,7 +320,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     assert.equal((await s3.send(new ListObjectsV2Command({ Bucket: bucket }))).KeyCount, 1);
     assert.match(
       await shell.fault("deploy -n limits"),
-      /^1 table_exists: There is a table "limits" already.*--table-arn/,
+      /^1 table_exists: A table "limits" exists outside of any stack.*--table-arn/,
     );
   });
 

@@ -105,13 +105,13 @@ test("ROLLBACK_COMPLETE says why, offers delete, and changes nothing", async (t)
     await assert.rejects(deploy(request(), deps), {
       name: "ConflictError",
       message:
-        /was never made \(\w+\): AppRole: the name is taken\. Delete what is left with `zae-limiter delete -n limits`/,
+        /was never created \(\w+\): AppRole: the name is taken\. Delete its remains with `zae-limiter delete -n limits`/,
     });
   }
   stub.looks = [{ status: "UPDATE_ROLLBACK_FAILED" }];
   await assert.rejects(deploy(request(), deps), { message: /continue-update-rollback/ });
   stub.looks = [{ status: "DELETE_FAILED" }];
-  await assert.rejects(deploy(request(), deps), { message: /go on with `zae-limiter delete/ });
+  await assert.rejects(deploy(request(), deps), { message: /continue with `zae-limiter delete/ });
   assert.deepEqual(stub.writes, []);
 });
 
@@ -176,11 +176,11 @@ test("a stack from before names had the region keeps its names, whatever is chan
 
 test("whatever would replace or remove the table, a bucket or a policy is refused, and the change set goes", async (t) => {
   for (const [change, message] of [
-    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "True" }, /would be made anew/],
-    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "Conditional" }, /would be made anew, perhaps/],
+    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "True" }, /would be replaced/],
+    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "Conditional" }, /would be replaced, perhaps/],
     [{ action: "Remove", type: "AWS::DynamoDB::Table" }, /would be removed/],
-    [{ action: "Modify", type: "AWS::S3::Bucket", replacement: "True" }, /would be made anew/],
-    [{ action: "Modify", type: "AWS::IAM::ManagedPolicy", replacement: "True" }, /would be made anew/],
+    [{ action: "Modify", type: "AWS::S3::Bucket", replacement: "True" }, /would be replaced/],
+    [{ action: "Modify", type: "AWS::IAM::ManagedPolicy", replacement: "True" }, /would be replaced/],
   ] as const) {
     const { stub, deps, request, shown } = await opened(t);
     stub.looks = [READY];
@@ -272,9 +272,9 @@ test("T5: an index that is there cannot have another projection, other keys, or 
   const before = JSON.stringify(template({ name: "limits", ...BARE }));
   assert.match(
     await asked({ projection: "ALL" }, before),
-    /^change_refused: Nothing was changed in the stack limits: the index GSI2 of its table projects KEYS_ONLY, and ALL was asked for.*--projection KEYS_ONLY.*another name/,
+    /^change_refused: Nothing was changed in the stack limits: the index GSI2 of its table projects KEYS_ONLY, and ALL is requested.*--projection KEYS_ONLY.*another name/,
   );
-  assert.match(await asked({}, before.replaceAll('"GSI3"', '"GSI9"')), /the index GSI9 of its table would go/);
+  assert.match(await asked({}, before.replaceAll('"GSI3"', '"GSI9"')), /the index GSI9 of its table would be removed/);
   const keys = JSON.parse(before);
   keys.Resources.RateLimitsTable.Properties.GlobalSecondaryIndexes[0].KeySchema[0].AttributeName = "other";
   assert.match(await asked({}, JSON.stringify(keys)), /the index GSI1 of its table would have other keys/);
@@ -312,7 +312,7 @@ test("a change that is rolled back is told with its reason; the stack works as b
   };
   await assert.rejects(deploy(request(), deps), {
     code: "deploy_failed",
-    message: /not changed \(UPDATE_ROLLBACK_COMPLETE\): AppRole: quota exceeded\. It works as it did before/,
+    message: /not changed \(UPDATE_ROLLBACK_COMPLETE\): AppRole: quota exceeded\. The previous version still works/,
   });
 });
 
@@ -346,7 +346,7 @@ test("a deletion that fails is explained from its events", async (t) => {
   const run = deleteStack({ name: "limits", deleteTable: false, dryRun: false }, { ...deps, confirm, note: () => {} });
   await assert.rejects(run, {
     code: "delete_failed",
-    message: /not deleted \(DELETE_FAILED\): AcquireOnlyPolicy: it is attached to a role\. Mend the cause/,
+    message: /not deleted \(DELETE_FAILED\): AcquireOnlyPolicy: it is attached to a role\. Fix the cause/,
   });
 });
 

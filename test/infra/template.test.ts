@@ -236,10 +236,10 @@ test("options that are wrong, or would have no effect, are refused with the valu
     [{ name: "ab" }, /3 to 43/],
     [{ alarm: false }, /unknown name "alarm"; did you mean `alarms`/],
     [{ iam: false, createIamRoles: true }, /createIamRoles needs the policies/],
-    [{ trust: ["arn:aws:iam::123456789012:role/x"] }, /give that too/],
+    [{ trust: ["arn:aws:iam::123456789012:role/x"] }, /give both/],
     [
       { createIamRoles: true, trust: ["arn:aws:iam::123456789012:role/*"] },
-      /role\/\*"; IAM takes no wildcards there: name/,
+      /role\/\*"; IAM allows no wildcards there: name/,
     ],
     [{ kmsKeyArn: "alias/mine" }, /kmsKeyArn is "alias\/mine"; give an ARN like arn:aws:kms/],
     [{ createIamRoles: true, trust: ["me"] }, /trust is "me"; give ARNs like/],
@@ -254,12 +254,12 @@ test("options that are wrong, or would have no effect, are refused with the valu
     [{ logRetentionDays: 31 }, /logRetentionDays is 31; give one of 1, 3, 5/],
     [{ pitrRecoveryDays: 36 }, /from 1 to 35/],
     [{ aggregator: "yes" }, /aggregator is "yes"; give true or false/],
-    [{ codePrefix: "0.1.0/" }, /codePrefix is for names in codeBucket/],
+    [{ codePrefix: "0.1.0/" }, /codePrefix needs codeBucket/],
     [{ codeBucket: "No Bucket" }, /codeBucket is "No Bucket"; give the name of a bucket/],
-    [{ streamArn: STREAM_ARN }, /give tableArn too/],
+    [{ streamArn: STREAM_ARN }, /streamArn needs tableArn/],
     [{ tableArn: TABLE_ARN }, /needs its stream/],
     [{ tableArn: TABLE_ARN, streamArn: STREAM_ARN.replace("mine", "other") }, /not a stream of/],
-    [{ tableArn: TABLE_ARN, streamArn: STREAM_ARN, deletionProtection: true }, /decided where your own table/],
+    [{ tableArn: TABLE_ARN, streamArn: STREAM_ARN, deletionProtection: true }, /a setting of your own table/],
   ];
   for (const [options, message] of wrong) {
     assert.throws(() => template(options), { name: "ValidationError", message }, JSON.stringify(options));

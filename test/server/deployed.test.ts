@@ -126,7 +126,7 @@ test("HTTPS by certificate files, which are read again when they are renewed", {
   assert.equal(await seen(readFileSync(first.cert, "utf8")), "200");
   writeFileSync(first.cert, readFileSync(renewed.cert));
   t.mock.timers.tick(10_000);
-  assert.match(log.at(-1) ?? "", /no certificate and its key.*stays/, "half of a renewal");
+  assert.match(log.at(-1) ?? "", /not a certificate and its key.*stays/, "half of a renewal");
   writeFileSync(first.key, readFileSync(renewed.key));
   t.mock.timers.tick(10_000);
   assert.equal(await seen(readFileSync(renewed.cert, "utf8")), "200");

@@ -9,13 +9,13 @@ test("a wrong body is told what is wrong in plain words, the misspelled name fir
     [
       "acquire",
       { entity: "key-1", resource: "gpt-4", consume: {} },
-      "/entity: it is unknown here; did you mean entityId? And 1 more.",
+      "/entity: it is unknown; did you mean entityId? And 1 more.",
     ],
-    ["acquire", { ...take, resource: undefined }, "/resource: it is missing; give a text."],
+    ["acquire", { ...take, resource: undefined }, "/resource: it is missing; give a string."],
     ["acquire", { ...take, consume: { rpm: "1" } }, '/consume/rpm: it is "1"; give a number.'],
     ["acquire", { ...take, consume: [] }, "/consume: it is []; give an object of names and values."],
     ["acquire", { ...take, atomic: 1 }, "/atomic: it is 1; give true or false."],
-    ["acquire", { ...take, wait: { max: 5, maxMs: 1 } }, "/wait/max: it is unknown here; did you mean maxMs?"],
+    ["acquire", { ...take, wait: { max: 5, maxMs: 1 } }, "/wait/max: it is unknown; did you mean maxMs?"],
     ["acquire", { ...take, onExpiry: "keep" }, '/onExpiry: it is "keep"; give "charge" or "refund".'],
     [
       "top-up",
@@ -29,11 +29,11 @@ test("a wrong body is told what is wrong in plain words, the misspelled name fir
   }
   const rpm = { name: "rpm", capacity: 1, refillAmount: 1, refillPeriodMs: 60_000 };
   for (const [limits, detail] of [
-    [[{ ...rpm, capcity: 5 }], "/limits/0/capcity: it is unknown here; did you mean capacity?"],
+    [[{ ...rpm, capcity: 5 }], "/limits/0/capcity: it is unknown; did you mean capacity?"],
     [[{ ...rpm, reset: 5 }], "/limits/0/reset: it is 5; give an object or a text."],
     [
       [{ ...rpm, reset: { corn: "0 0 * * *", cron: "0 0 * * *" } }],
-      "/limits/0/reset/corn: it is unknown here; did you mean cron?",
+      "/limits/0/reset/corn: it is unknown; did you mean cron?",
     ],
   ] as const) {
     const answer = await call("PUT", `${NS}/limits?resource=gpt-4`, { body: { limits } });
@@ -52,6 +52,6 @@ test("who lacks a scope reads a sentence with the route", async (t) => {
   problem(answer, 403, "insufficient_scope");
   assert.equal(
     answer.body.detail,
-    "The token reader does not have the scope admin, which PUT /v1/namespaces/{namespace}/limits needs.",
+    "The token reader lacks the scope admin, which PUT /v1/namespaces/{namespace}/limits needs.",
   );
 });

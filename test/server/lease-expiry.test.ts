@@ -152,7 +152,7 @@ test("with credentials of one tenant, leases of the namespaces that tokens name 
   assert.equal(await left("tenant-0"), 10);
   await seconds(120, clock, other);
   assert.equal(other.log.length, 1, other.log.join("\n"));
-  assert.match(other.log[0] ?? "", /may not ask for due leases of all namespaces/);
+  assert.match(other.log[0] ?? "", /do not allow listing expired leases of all namespaces/);
 });
 
 test("a lease that another instance settled is told once its hold is over, and an extended one is kept", async (t) => {

@@ -123,7 +123,7 @@ test("wrong options: 2 and nothing is made; a store or a port that cannot be had
   assert.equal(existsSync(file), false);
   const busy = await here(["serve", "--store", "memory", "--port", String(port)]);
   assert.deepEqual([busy.code, busy.stdout], [3, ""]);
-  assert.match(busy.stderr, /another program has it/);
+  assert.match(busy.stderr, /another program uses it/);
   const elsewhere = await here(["serve", "--port", "0", "--store", `sqlite:${process.execPath}/x.db`, "--json"]);
   assert.equal(elsewhere.code, 3);
   assert.equal(JSON.parse(elsewhere.stderr).error.exitCode, 3);

@@ -125,7 +125,7 @@ test("the file is read again: a new token is good, a removed one is refused and 
   // A file that cannot be read keeps the old tokens, and says so.
   writeFileSync(file, '{ "tokens": [ {');
   await until(async () => log.length > 0);
-  assert.match(log[0] ?? "", /is not JSON.*The tokens of before stay\.$/s);
+  assert.match(log[0] ?? "", /is not JSON.*The previous tokens stay in use\.$/s);
   assert.equal((await call("GET", "/v1/me", { token: old.token })).status, 200);
   writeFileSync(file, JSON.stringify({ tokens: [fresh.entry] }));
   const changedMs = performance.now();
@@ -202,7 +202,7 @@ test("what is wrong in a token file is told with the entry, the value and the re
   wrong([entry, { ...entry, id: "other" }], /has the hash of "ops" again/);
   wrong([{ ...entry, sha256: "abc" }], /sha256 of entry 1.*"abc"; give the 64 hex digits/i);
   wrong([{ ...entry, sha256: entry.sha256.toUpperCase() }], /64 hex digits/);
-  wrong([{ ...entry, scope: "read" }], /has the key "scope"/);
+  wrong([{ ...entry, scope: "read" }], /has the unknown key "scope"/);
   wrong([{ ...entry, scopes: ["write"] }], /the scope "write"; scopes are acquire, read, admin/);
   wrong([{ ...entry, scopes: [] }], /give a list of/);
   wrong([{ ...entry, namespaces: [] }], /give a list of names, or "\*"/);
@@ -210,7 +210,7 @@ test("what is wrong in a token file is told with the entry, the value and the re
   wrong([{ ...entry, expiresAtMs: "2030" }], /whole milliseconds since 1970/);
   wrong([{ ...entry, id: "local" }], /choose another/);
   wrong([{ ...entry, id: "a b" }], /Invalid principal/);
-  assert.throws(() => parseTokens('{"tokens":[],"x":1}', "f"), /F has the key "x"/);
+  assert.throws(() => parseTokens('{"tokens":[],"x":1}', "f"), /F has the unknown key "x"/);
   assert.deepEqual(parseTokens(JSON.stringify({ tokens: [entry] }), "f"), [entry]);
 });
 
@@ -244,13 +244,13 @@ test("another host than loopback needs tokens, and wrong options are told before
     [{ port: 70_000 }, /port is 70000; give a whole number from 0 to 65535/],
     [{ holdMs: 5 }, /holdMs is 5; give a whole number from 1000 to/],
     [{ allowOrigin: "https://x.org/path" }, /give an origin/],
-    [{ allowHost: "http://x" }, /give a name as it stands in Host/],
+    [{ allowHost: "http://x" }, /give a host name/],
     [{ onExpiry: "keep" }, /give "charge" or "refund"/],
     [{ unit: { tpm: "" } }, /give a word/],
     [{ tokenFile: "/nowhere/tokens.json" }, /cannot be read/],
     [{ tokenFile: "a", tokens: [] }, /give one/],
     [{ prot: 1 }, /"prot"/],
-    [{ limiter: {} }, /no limiter/],
+    [{ limiter: {} }, /not a limiter/],
   ] as const) {
     await assert.rejects(
       createService({

@@ -133,7 +133,7 @@ export function decodeNumber(text: string, name: string): number {
 function amountsIn(text: ItemValue): readonly Amount[] {
   const amounts: unknown = typeof text === "string" ? JSON.parse(text) : undefined;
   if (Array.isArray(amounts)) return amounts;
-  throw new TypeError(`The amounts of an operation are ${shown(text)}; give a JSON list of limits and millitokens.`);
+  throw new TypeError(`The amounts of an operation are ${shown(text)}, not a JSON list of limits and millitokens.`);
 }
 
 /** Amounts from a map of whole tokens by limit name. */

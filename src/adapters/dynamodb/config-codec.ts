@@ -213,7 +213,7 @@ function limitsIn(item: Attributes): readonly Limit[] {
   for (const attribute in item) {
     const [, prefix, name] = /^([lw])_(.+)_cp$/.exec(attribute) ?? [];
     if (prefix === undefined || name === undefined) continue;
-    if (found.has(name)) throw unreadable(item, `limit "${name}" is there as a rate and as a session quota`);
+    if (found.has(name)) throw unreadable(item, `limit "${name}" is stored both as a rate and as a session quota`);
     found.set(name, limitIn(item, name, prefix === "l" ? "plain" : "session"));
   }
   const listed = item[LIMIT_ORDER]?.S?.split(",") ?? [];

@@ -84,8 +84,8 @@ export class ConfigPropagation {
     } catch (cause) {
       if (!(cause instanceof RateLimiterUnavailable)) throw cause;
       throw new RateLimiterUnavailable(
-        "The change is stored, but not every live bucket has it yet: the others follow when configuration is read again. " +
-          "Make the same change once more to reach them now.",
+        "The change is stored, but some live buckets will get it only when their configuration is read again. " +
+          "Repeat the change to reach them now.",
         { cause },
       );
     }
@@ -117,7 +117,7 @@ export class ConfigPropagation {
       if (await buckets.installLimits(bucket, { set: limitSet(limits), origin }, clock.now())) return 1;
     }
     throw new RateLimiterUnavailable(
-      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others at each of ${RETRY.installsMax} attempts.`,
+      `Others changed the bucket of ${bucket.entityId} on ${bucket.resource} at each of ${RETRY.installsMax} attempts.`,
     );
   }
 }

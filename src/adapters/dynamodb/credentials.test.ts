@@ -93,7 +93,7 @@ test("no credentials is an error with a code, the cause and a remedy; the next c
   const { cache } = scripted(cause, { accessKeyId: "" }, { accessKeyId: "a" });
   await assert.rejects(
     async () => cache.current(),
-    unavailable(/requests to http:\/\/localhost:8000 with: The chain is empty\. Set AWS_PROFILE/, cause),
+    unavailable(/requests to http:\/\/localhost:8000: The chain is empty\. Set AWS_PROFILE/, cause),
   );
   await assert.rejects(async () => cache.current(), unavailable(/returned no keys/, undefined));
   assert.equal((await cache.current()).accessKeyId, "a");

@@ -115,9 +115,9 @@ export class CredentialsCache {
 export function noCredentials(origin: string, cause: unknown): LimiterError {
   return new LimiterError(
     "credentials_unavailable",
-    `There are no AWS credentials to sign requests to ${origin} with: ` +
+    `No AWS credentials were found to sign requests to ${origin}: ` +
       `${sentence(cause instanceof Error ? cause.message : String(cause))} ` +
-      "Set AWS_PROFILE to a profile that has some, or the keys in the environment, or pass `credentials`.",
+      "Set AWS_PROFILE to a profile with credentials, set the keys in the environment, or pass `credentials`.",
     { cause },
   );
 }

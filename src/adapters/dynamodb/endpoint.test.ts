@@ -41,7 +41,7 @@ test("a region from the future resolves as the AWS SDK guesses it", async () => 
   );
 });
 
-test("an endpoint of one's own is taken as it is", () => {
+test("a custom endpoint is taken as it is", () => {
   const at = (endpoint: string) => resolveEndpoint({ ...plain, region: "eu-west-1", endpoint });
   const signingRegion = "eu-west-1";
   assert.deepEqual(at("http://localhost:8000"), {

@@ -29,7 +29,7 @@ export function resolveEndpoint(choice: EndpointChoice): Endpoint {
   const useFips = choice.useFips || isFipsRegion(choice.region);
   const { useDualStack } = choice;
   if (choice.endpoint !== undefined) {
-    refuseWith("an endpoint of one's own", { useFips, useDualStack });
+    refuseWith("a custom endpoint", { useFips, useDualStack });
     return parsed(choice.endpoint, region);
   }
   if (region === "local") {
@@ -98,7 +98,7 @@ function realRegion(region: string): string {
 function refuseWith(what: string, how: { useFips: boolean; useDualStack: boolean }): void {
   const asked = how.useFips ? "useFips" : how.useDualStack ? "useDualStack" : undefined;
   if (asked === undefined) return;
-  throw new ValidationError("endpoint_invalid", `${asked} does not go with ${what}; leave one of them out.`);
+  throw new ValidationError("endpoint_invalid", `${asked} cannot be combined with ${what}; leave one of them out.`);
 }
 
 /** An address for a message: without user and query, where passwords are. */

@@ -74,7 +74,7 @@ test("what asking again cannot help is thrown, with a sentence, and never as una
     [failed("ExpiredTokenException"), "access_denied", /credentials/],
     [failed("ValidationException"), "store_refused", /refuses this on "limits".*as it is/],
     [failed("SerializationException"), "store_refused", /as it is/],
-    [failed("IdempotentParameterMismatchException"), "token_reused", /token of its own/],
+    [failed("IdempotentParameterMismatchException"), "token_reused", /use a new token/],
     [failed("ItemCollectionSizeLimitExceededException"), "store_refused", /refuses this on "limits"/],
     [cancelled("None", { Code: "ValidationError", Message: "wrong type" }), "store_refused", /wrong type/],
     [cancelled("TransactionConflict", "ValidationError"), "store_refused", /refuses this/],

@@ -79,7 +79,7 @@ export function readFaultOf(answer: Exclude<DynamoAnswer, { kind: "answered" }>,
 /** After all the time there was. */
 export function unavailable(what: string, tableName: string, cause: unknown): RateLimiterUnavailable {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new RateLimiterUnavailable(`The table "${tableName}" did not answer in time (${what}): ${why}`, { cause });
+  return new RateLimiterUnavailable(`The table "${tableName}" did not respond in time (${what}): ${why}`, { cause });
 }
 
 type Refused = Extract<DynamoAnswer, { kind: "failed" }>;
@@ -158,17 +158,21 @@ function thrownFor(code: string, refused: Refused, tableName: string): LimiterEr
     return new NotFoundError(
       "table_not_found",
       `There is no table "${tableName}" at this endpoint and in this region; ` +
-        "make one with `createTable()`, or correct the name, the region or the endpoint.",
+        "create one with `createTable()`, or correct the name, the region or the endpoint.",
       { cause: errorOf(refused) },
     );
   }
   if (ACCESS.has(code)) {
-    const remedy = "Check the credentials and what their policy allows on the table and its indexes.";
+    const remedy = "Check the credentials and their policy for the table and its indexes.";
     return new StoreRefused("access_denied", `DynamoDB refuses access to "${tableName}" (${said}). ${remedy}`, refused);
   }
   if (code === "IdempotentParameterMismatchException" || code === "IdempotentParameterMismatch") {
-    const remedy = "Repeat a transaction as it was, or give the new one a token of its own.";
-    return new StoreRefused("token_reused", `The token stood for another transaction (${said}). ${remedy}`, refused);
+    const remedy = "Repeat the transaction unchanged, or use a new token.";
+    return new StoreRefused(
+      "token_reused",
+      `The client token belongs to another transaction (${said}). ${remedy}`,
+      refused,
+    );
   }
   const reasons = reasonsOf(refused.body).flatMap(({ Message }) => (Message === undefined ? [] : [Message]));
   const why = [said, ...reasons].join("; ");

@@ -89,5 +89,5 @@ function requireReached(answer: DynamoAnswer): void {
   if (answer.kind === "answered") return;
   if (answer.kind === "failed" && /ConditionalCheckFailed|TransactionCanceled/.test(answer.code)) return;
   const why = answer.kind === "failed" ? `${answer.code}: ${answer.message}` : String(answer.cause);
-  throw new LimiterError("store_refused", `The table could not be asked about rights (${why}); try again.`);
+  throw new LimiterError("store_refused", `The permissions on the table could not be checked (${why}); try again.`);
 }

@@ -157,7 +157,7 @@ export class DynamoItems implements ItemStore {
       if ("kind" in asked) return asked;
       const leftMs = untilMs - clock.now();
       if (leftMs <= 0)
-        return { kind: "refused", why: "unreachable", cause: new Error("reading the owner took all the time") };
+        return { kind: "refused", why: "unreachable", cause: new Error("reading the owner used up the timeout") };
       const made = asked.writes[0] as ItemWrite;
       const answer = await this.#send(this.#requests.checkedPut(made, asked.checks), leftMs);
       const failed = failedReasons(answer);
@@ -165,7 +165,7 @@ export class DynamoItems implements ItemStore {
       if (failed.size > 0 && !failed.has(0)) continue;
       return itemAnswerOf(answer, this.#readerOf(made));
     }
-    return { kind: "refused", why: "conflict", cause: new Error(`${write.key.bucket.entityId} changes all the time`) };
+    return { kind: "refused", why: "conflict", cause: new Error(`${write.key.bucket.entityId} keeps changing`) };
   }
 
   #send({ operation, body }: DynamoRequest, timeoutMs: number): Promise<DynamoAnswer> {
@@ -184,7 +184,7 @@ function keyOfCursor(cursor: string): BucketKey {
   if (entityId !== undefined && resource !== undefined && others.length === 0) return bucketKey(entityId, resource);
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 

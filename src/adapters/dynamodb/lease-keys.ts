@@ -102,5 +102,5 @@ function notAfter(name: string, nowMs: number): Condition {
 function required(reply: WriteOnceReply): Exclude<WriteOnceReply, { kind: "unavailable" }> {
   if (reply.kind !== "unavailable") return reply;
   if (reply.cause instanceof RateLimiterUnavailable) throw reply.cause;
-  throw new RateLimiterUnavailable("The table did not answer in time.", { cause: reply.cause });
+  throw new RateLimiterUnavailable("The table did not respond in time.", { cause: reply.cause });
 }

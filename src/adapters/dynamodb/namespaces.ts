@@ -229,7 +229,7 @@ function isOther(namespaceId: string): Condition {
 function idTaken(id: string): ConflictError {
   return new ConflictError(
     "namespace_id_taken",
-    `There is a namespace with the id ${id} already; register with another.`,
+    `A namespace with the id ${id} exists already; register with another.`,
   );
 }
 

@@ -17,7 +17,7 @@ export function placeAfter(cursor: string | undefined, parts: number): readonly 
   if (Array.isArray(place) && place.length === parts && place.every((part) => typeof part === "string")) return place;
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 

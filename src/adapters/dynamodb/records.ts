@@ -160,7 +160,7 @@ export class Records {
       const body = await this.#call("BatchWriteItem", input, deadline, "delete");
       wanted = this.#calls.ofTable(body.UnprocessedItems);
       if (wanted === undefined) return;
-      await deadline.backOff(attempts, "delete", new Error("Items were left over."));
+      await deadline.backOff(attempts, "delete", new Error("DynamoDB did not process all items."));
     }
   }
 
@@ -180,7 +180,7 @@ export function failAfterMaxConflicts(attempt: number, what: string): void {
   if (attempt < RETRY.changesMax) return;
   throw new ConflictError(
     "contended",
-    `${what} was changed by others ${RETRY.changesMax} times while this change was tried; nothing was changed. Try again.`,
+    `${what} was changed by others at each of ${RETRY.changesMax} attempts; nothing was changed. Try again.`,
   );
 }
 

@@ -178,8 +178,8 @@ function rowOf(item: Attributes): FoundRow {
   if (name !== undefined && counts !== undefined) return { ...name, counts };
   throw new VersionError(
     "item_unreadable",
-    `The refusals under ${shown(sk)} cannot be read: their attribute "${REFUSALS}" is ${shown(item[REFUSALS]?.S)}, ` +
-      "and should be a list of limits and counts. Delete the item: it only counts refusals.",
+    `The refusals under ${shown(sk)} cannot be read: the attribute "${REFUSALS}" is ${shown(item[REFUSALS]?.S)}, ` +
+      "not a list of limits and counts. Delete the item; it only counts refusals.",
   );
 }
 

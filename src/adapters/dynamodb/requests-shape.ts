@@ -224,5 +224,6 @@ function effectsOf(
 
 /** Throws where a write would change the place of its item. */
 export function checkName(name: string): void {
-  if (PLACE_ATTRIBUTES.has(name)) throw new RangeError(`"${name}" follows from the key of an item; nobody writes it.`);
+  if (PLACE_ATTRIBUTES.has(name))
+    throw new RangeError(`"${name}" is derived from the key of an item and cannot be written.`);
 }

@@ -83,7 +83,7 @@ export class RetriedCalls {
       if (left.length === 0) return;
       failures = left.length < wanted.length ? 0 : failures + 1;
       wanted = left;
-      await deadline.backOff(failures, "read", new Error(`${left.length} of ${keys.length} items were left over`));
+      await deadline.backOff(failures, "read", new Error(`${left.length} of ${keys.length} items were not read`));
     }
   }
 

@@ -38,7 +38,7 @@ export async function openSdkClient(client: SdkClient, options: SdkClientOptions
   if (!stack.identify().some((line) => line.startsWith(RETRY.name))) {
     throw new LimiterError(
       "client_unsupported",
-      "The retries of this DynamoDBClient cannot be switched off: it has no middleware named retryMiddleware. " +
+      "The retries of this DynamoDBClient cannot be turned off: it has no middleware named retryMiddleware. " +
         "Use a client of @aws-sdk/client-dynamodb 3, or leave `client` out.",
     );
   }
@@ -100,7 +100,7 @@ class SdkBackedClient implements DynamoClient {
       let timer = setTimeout(() => {
         this.#late.add(abort);
         timer = setTimeout(() => abort.abort(), this.#graceMs);
-        const cause = new Error(`No answer from DynamoDB at ${this.#origin} within ${timeoutMs} ms.`);
+        const cause = new Error(`No response from DynamoDB at ${this.#origin} within ${timeoutMs} ms.`);
         resolve({ kind: "lost", cause, later: answer });
       }, timeoutMs);
       answer.finally(() => {

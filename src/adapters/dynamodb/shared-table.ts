@@ -13,7 +13,7 @@ export function refuseLevelShared(scope: ConfigScope, { inherit, appliesTo }: Li
 export function notShared(what: string): ValidationError {
   return new ValidationError(
     "shared_table",
-    `${what} cannot be set on a table that is shared with the original, which would not go by them; ` +
-      "take the table over with `migrate`, or do without.",
+    `${what} cannot be set on a table that is shared with the original, which would ignore them; ` +
+      "take the table over with `migrate`, or leave them out.",
   );
 }

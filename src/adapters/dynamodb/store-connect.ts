@@ -144,7 +144,7 @@ async function regionOf({ region }: { region(): Promise<string> }, profile: stri
   } catch (cause) {
     throw new ValidationError(
       "region_missing",
-      `No AWS region is set${profile === undefined ? "" : `, and there is none in the profile "${profile}" of AWS_PROFILE`}; ` +
+      `No AWS region is set${profile === undefined ? "" : `, and the profile "${profile}" of AWS_PROFILE has none`}; ` +
         'pass `region` such as "eu-west-1", or set AWS_REGION.',
       { cause },
     );

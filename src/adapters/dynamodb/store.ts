@@ -250,6 +250,6 @@ async function requireWholeIndex({ client, table, clock, adminTimeoutMs }: Dynam
   throw new VersionError(
     "index_projection",
     `The index ${RESOURCE_INDEX} of the table "${table}" has keys only, and the original reads whole items there; ` +
-      'share a table whose index has all (`createTable({ projection: "ALL" })`), or open it without `sharedTable`.',
+      'share a table whose index projects all (`createTable({ projection: "ALL" })`), or open it without `sharedTable`.',
   );
 }

@@ -44,14 +44,14 @@ export function shapeProblemsOf(table: DescribedTable): readonly string[] {
 /** Without expiry nothing is ever removed: usage and audit events pile up. */
 export function expiryProblemsOf({ TimeToLiveStatus, AttributeName }: DescribedExpiry): readonly string[] {
   const isOn = TimeToLiveStatus === "ENABLED" || TimeToLiveStatus === "ENABLING";
-  return isOn && AttributeName === TTL ? [] : [`items do not expire: switch TTL on, on the attribute ${TTL}`];
+  return isOn && AttributeName === TTL ? [] : [`items do not expire: turn on TTL on the attribute ${TTL}`];
 }
 
 /** What the audit archive needs besides. */
 export function streamProblemsOf({ StreamSpecification }: DescribedTable): readonly string[] {
   const { StreamViewType } = StreamSpecification ?? {};
   if (StreamViewType === "NEW_AND_OLD_IMAGES") return [];
-  if (StreamViewType === undefined) return ["it has no stream: switch it on, with NEW_AND_OLD_IMAGES"];
+  if (StreamViewType === undefined) return ["it has no stream: turn one on with NEW_AND_OLD_IMAGES"];
   return [`its stream has ${StreamViewType}, and must have NEW_AND_OLD_IMAGES`];
 }
 

@@ -22,7 +22,7 @@ export async function createTable(
   const untilMs = wait.clock.now() + wait.timeoutMs;
   const created = await sent(wait, "CreateTable", tableDefinition(options), untilMs);
   if (created.kind === "failed" && created.code === "ResourceInUseException") {
-    throw new ExistsError("table_exists", `There is a table "${name}" already; use it, or choose another name.`);
+    throw new ExistsError("table_exists", `A table "${name}" exists already; use it, or choose another name.`);
   }
   if (created.kind !== "answered") readFaultOf(created, name);
   await until(wait, untilMs, `the table "${name}" is active`, async () => {
@@ -80,7 +80,7 @@ async function sent(
 async function until({ clock }: TableWait, untilMs: number, what: string, done: () => Promise<boolean>): Promise<void> {
   while (!(await done())) {
     if (clock.now() + RETRY.tablePollMs >= untilMs) {
-      throw new RateLimiterUnavailable(`Waited in vain until ${what}; look again in a while.`);
+      throw new RateLimiterUnavailable(`Timed out waiting until ${what}; check again later.`);
     }
     await clock.sleep(RETRY.tablePollMs, undefined);
   }

@@ -19,7 +19,7 @@ export function readAnswer({ status, headers, bytes }: HttpAnswer, readItem: Dyn
   if (item !== undefined) return { kind: "answered", body: NOTHING, item };
   const body = parsed(text);
   if (status === 200)
-    return body === undefined ? lost(status, "its body is no JSON object") : { kind: "answered", body };
+    return body === undefined ? lost(status, "its body is not a JSON object") : { kind: "answered", body };
   const code = codeOf(body?.__type ?? headers["x-amzn-errortype"]);
   // A gateway on the way may say 502 or 504 long after it passed the request on.
   if (code === undefined && status >= 500) return lost(status, "it names no exception of DynamoDB");
@@ -53,5 +53,5 @@ function codeOf(type: unknown): string | undefined {
 }
 
 function lost(status: number, why: string): DynamoAnswer {
-  return { kind: "lost", cause: new Error(`The answer with HTTP status ${status} cannot be believed: ${why}.`) };
+  return { kind: "lost", cause: new Error(`The response with HTTP status ${status} is invalid: ${why}.`) };
 }

@@ -124,7 +124,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   timeIsOver(ms: number): void {
     if (this.#isLate) {
       // The socket goes: what came next on it would be this answer.
-      this.#controller?.abort(new Error(`No answer from DynamoDB ${ms} ms after it was given up either.`));
+      this.#controller?.abort(new Error(`No response from DynamoDB ${ms} ms after the timeout either.`));
     } else if (this.#isWritten) {
       this.#isLate = true;
       const tell = this.#resolve;
@@ -133,7 +133,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       });
       tell({
         kind: "lost",
-        cause: new Error(`No answer from DynamoDB at ${this.#host.origin} within ${ms} ms.`),
+        cause: new Error(`No response from DynamoDB at ${this.#host.origin} within ${ms} ms.`),
         later,
       });
       this.#timer = setTimeout(onTime, this.#host.graceMs, this, this.#host.graceMs);
@@ -158,4 +158,4 @@ function onTime(exchange: Exchange, ms: number): void {
 
 const NO_BYTES = Buffer.alloc(0);
 const NO_HEADERS = {};
-const DROPPED = new Error("Given up before it was written.");
+const DROPPED = new Error("Cancelled before it was sent.");

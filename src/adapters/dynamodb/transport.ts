@@ -211,7 +211,7 @@ class Transport implements DynamoClient, ExchangeHost {
   }
 
   async #destroy(): Promise<void> {
-    const cause = new LimiterError("closed", "The connection to DynamoDB was closed before the answer came.");
+    const cause = new LimiterError("closed", "The connection to DynamoDB was closed before the response arrived.");
     await this.#pool.destroy(cause);
     // The pool forgets clients whose connection failed, and yet lets them connect again for what it has queued.
     for (const socket of this.#sockets) socket.destroy();

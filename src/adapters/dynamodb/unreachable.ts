@@ -62,16 +62,16 @@ function explained(code: string | undefined): string {
       return "nothing is listening there; start it, or correct `endpoint` (AWS_ENDPOINT_URL_DYNAMODB)";
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return "there is no such host, or no way to ask for it; correct `endpoint` (AWS_ENDPOINT_URL_DYNAMODB) or the region";
+      return "the host name cannot be resolved; correct `endpoint` (AWS_ENDPOINT_URL_DYNAMODB) or the region";
     case TIMED_OUT:
     case "UND_ERR_CONNECT_TIMEOUT":
-      return "nobody answered in time; correct `endpoint` or the region, or look at the network between";
+      return "no response in time; correct `endpoint` or the region, or check the network";
     case "EPROTO":
     case "ERR_SSL_WRONG_VERSION_NUMBER":
     case "ERR_SSL_PACKET_LENGTH_TOO_LONG":
-      return "what is listening there does not speak TLS; name it with `http://`";
+      return "the server there does not use TLS; use `http://`";
     default:
-      return "correct `endpoint` (AWS_ENDPOINT_URL_DYNAMODB) or the region, or look at the network between";
+      return "correct `endpoint` (AWS_ENDPOINT_URL_DYNAMODB) or the region, or check the network";
   }
 }
 

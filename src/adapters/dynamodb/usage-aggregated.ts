@@ -75,8 +75,8 @@ function hasCounted(item: Item): boolean {
 function notAggregated(resources: readonly string[]): NotFoundError {
   return new NotFoundError(
     "usage_not_aggregated",
-    `Buckets of ${resources.join(", ")} have counted, and nobody has written their usage: this table is shared with the original, ` +
-      "whose aggregator does that, and it does not run, fails, or has only just begun. Deploy it (`enable_aggregator`) and look at its " +
-      "errors; where the original takes nothing here any more, open the table without `sharedTable`.",
+    `Usage of ${resources.join(", ")} was counted but not stored: this table is shared with the original, ` +
+      "whose aggregator stores it, and that aggregator is missing, failing, or has just started. Deploy it (`enable_aggregator`) and check its " +
+      "errors; if no client of the original uses this table any more, open it without `sharedTable`.",
   );
 }

@@ -112,7 +112,7 @@ export function checkVersion(
   if (record === undefined) {
     throw new NotFoundError(
       "version_missing",
-      `The table "${name}" has no version record: nothing of this package was set up in it. Set up an empty one with ` +
+      `The table "${name}" has no version record: it is not set up for this package. Set up an empty table with ` +
         `\`zae-limiter init --stack ${name}\` (in a program \`prepareTable()\`), or correct the name.`,
     );
   }
@@ -120,39 +120,39 @@ export function checkVersion(
     const { from, phase } = record.migrating;
     throw new VersionError(
       "table_migrating",
-      `The table "${name}" is being migrated from schema ${from} (${phase}), and nobody may use it until that has ended; ` +
-        `\`zae-limiter migrate --name ${name}\` goes on where it stopped${phase === "clean" ? "" : ", with --abort it is taken back"}.`,
+      `The table "${name}" is being migrated from schema ${from} (${phase}) and cannot be used until that ends; ` +
+        `\`zae-limiter migrate --name ${name}\` resumes it${phase === "clean" ? "" : ", and --abort undoes it"}.`,
     );
   }
   const schema = schemaOf(record);
   if (schema !== "same") {
     throw new VersionError(
       "schema_version",
-      `The table "${name}" has schema ${record.schemaVersion}, and this version works on ${SCHEMA_VERSION}; ` +
+      `The table "${name}" has schema ${record.schemaVersion}, and this version needs ${SCHEMA_VERSION}; ` +
         (schema === "older"
-          ? `bring it there with \`zae-limiter migrate --name ${name}\`, or use the version that wrote it.`
+          ? `upgrade it with \`zae-limiter migrate --name ${name}\`, or use the version that wrote it.`
           : "update this package to one that knows it."),
     );
   }
   if (record.takenOver !== undefined && shared) {
     throw new VersionError(
       "table_taken_over",
-      `The table "${name}" was taken over from the Python zae-limiter, whose clients are kept out; open it without \`sharedTable\`.`,
+      `The table "${name}" was taken over from the Python zae-limiter, whose clients are locked out; open it without \`sharedTable\`.`,
     );
   }
   const isKeptOut = record.takenOver !== undefined && record.takenOver === record.clientMinVersion;
   if (!isKeptOut && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
     throw new VersionError(
       "client_version",
-      `The table "${name}" demands clients that know what release ${record.clientMinVersion} of the original knows, ` +
-        `and this one knows ${FEATURE_LEVEL}; update this package.`,
+      `The table "${name}" needs clients with the features of release ${record.clientMinVersion} of the original, ` +
+        `and this one has those of ${FEATURE_LEVEL}; update this package.`,
     );
   }
   if (shared || record.updatedBy?.startsWith(OURS) === true) return;
   throw new VersionError(
     "table_shared",
-    `The table "${name}" was set up by the Python zae-limiter (${record.updatedBy ?? "it does not say by which version"}), which may ` +
-      "write to it still. Open it with `sharedTable: true` to work beside it; or, once its clients are gone, take it over with " +
+    `The table "${name}" was set up by the Python zae-limiter (${record.updatedBy ?? "version unknown"}), which may ` +
+      "still write to it. Open it with `sharedTable: true` to share it; or, once its clients are gone, take it over with " +
       `\`zae-limiter migrate --take-over --name ${name}\`; or use a table of your own.`,
   );
 }

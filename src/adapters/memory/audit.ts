@@ -57,6 +57,6 @@ function placeOf(cursor: string): number {
   if (/^\d+$/.test(cursor)) return Number(cursor);
   throw new ValidationError(
     "cursor_invalid",
-    `${JSON.stringify(cursor)} is no cursor of this list; pass on what a page answered.`,
+    `${JSON.stringify(cursor)} is not a cursor of this list; pass the cursor of the previous page.`,
   );
 }

@@ -82,7 +82,7 @@ function keyOf(text: string): WindowKey {
   if (resource === undefined || entityId === undefined || !Number.isSafeInteger(startMs)) {
     throw new ValidationError(
       "cursor_invalid",
-      `${JSON.stringify(text)} is no cursor of this list; pass on what a page answered.`,
+      `${JSON.stringify(text)} is not a cursor of this list; pass the cursor of the previous page.`,
     );
   }
   return { startMs, entityId, resource, id: `${entityId}\n${resource}` };

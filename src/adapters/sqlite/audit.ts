@@ -79,7 +79,7 @@ function idOf(cursor: string): number {
   if (Number.isSafeInteger(id) && id > 0) return id;
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of the audit log: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of the audit log: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 

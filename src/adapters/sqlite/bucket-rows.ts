@@ -214,7 +214,7 @@ export class BucketRows {
         ? this.#updateLevel.run(bytes, slot.rowId)
         : this.#updateAll.run(bytes, hourMs, text, slot.rowId);
       // An update that meets no row would be a grant that is not stored anywhere.
-      assert(Number(changes) === 1, `The bucket ${key.entityId} on ${key.resource} is gone, but was remembered.`);
+      assert(Number(changes) === 1, `The bucket ${key.entityId} on ${key.resource} is gone, but is still in memory.`);
     }
     slot.storedText = text;
     slot.storedHourMs = hourMs;

@@ -17,7 +17,7 @@ export function keyAfter(cursor: string | undefined, parts: number): readonly st
   if (cursor[0] === "k" && key.length === parts) return key;
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 

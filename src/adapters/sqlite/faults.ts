@@ -56,7 +56,7 @@ export function thrownFor(error: unknown, file: string): unknown {
   if (!isSqliteError(error)) return error;
   if (faultOf(error) !== "other") {
     return new RateLimiterUnavailable(
-      `The limiter's file ${file} does not answer: ${messageOf(error)}. Ask again, or look for a full disk or a stuck process.`,
+      `The limiter's file ${file} does not respond: ${messageOf(error)}. Try again, or check for a full disk or a stuck process.`,
       { cause: error },
     );
   }
@@ -67,7 +67,7 @@ export function thrownFor(error: unknown, file: string): unknown {
       return new LimiterError(
         "store_read_only",
         `This process may not write to the limiter's file ${file} (${messageOf(error)}); nothing was changed. ` +
-          "Give it the right to write to the file and its folder, or name another file.",
+          "Give it write permission on the file and its folder, or name another file.",
         { cause: error },
       );
     case NOTADB:
@@ -79,7 +79,7 @@ export function thrownFor(error: unknown, file: string): unknown {
       return new LimiterError(
         "store_refused",
         `SQLite cannot do this on the limiter's file ${file} (${messageOf(error)}); nothing was changed. ` +
-          "If another program has changed the file, move it away to begin a new one.",
+          "If another program has changed the file, move it away to start a new one.",
         { cause: error },
       );
   }
@@ -97,8 +97,8 @@ export function openingError(error: unknown, file: string): unknown {
 function damaged(error: unknown, file: string): ValidationError {
   return new ValidationError(
     "store_invalid",
-    `${file} is not a SQLite database, or a damaged one (${messageOf(error)}). ` +
-      "Name another file, or move this one away to begin a new one.",
+    `${file} is not a SQLite database, or is damaged (${messageOf(error)}). ` +
+      "Name another file, or move this one away to start a new one.",
     { cause: error },
   );
 }
@@ -107,7 +107,7 @@ function unopened(error: unknown, file: string): ValidationError {
   return new ValidationError(
     "store_invalid",
     `${file} cannot be opened as the limiter's file (${messageOf(error)}). ` +
-      "Name a file, in a folder that this process may write to.",
+      "Name a file in a folder that this process may write to.",
     { cause: error },
   );
 }

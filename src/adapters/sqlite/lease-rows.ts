@@ -177,7 +177,7 @@ class TooDeep extends Error {
   readonly debit: Movement;
 
   constructor(debit: Movement) {
-    super("A debit would leave a debt that is too deep.");
+    super("A debit would leave a debt that is too large.");
     this.debit = debit;
   }
 }

@@ -59,7 +59,7 @@ export class SqliteLeases implements LeaseStore {
     if (!Number.isSafeInteger(afterMs)) {
       throw new ValidationError(
         "cursor_invalid",
-        `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+        `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
       );
     }
     const filter = { entityId: entityId ?? null, resource: resource ?? null };

@@ -139,7 +139,7 @@ export function requireOurs(connection: Connection): void {
   if (tables === 0 || number(connection, "PRAGMA application_id") === APPLICATION_ID) return;
   throw new ValidationError(
     "store_invalid",
-    `${connection.file} is a SQLite database of another program. Name another file; a new one is made if there is none.`,
+    `${connection.file} is a SQLite database of another program. Name another file; a missing file is created.`,
   );
 }
 
@@ -150,7 +150,7 @@ export function requireNewest(connection: Connection): void {
   throw new VersionError(
     "schema_older",
     `${connection.file} has schema version ${version}, this version of zae-limiter writes ${MIGRATIONS.length}. ` +
-      "Bring it up to date with `zae-limiter init`, or open it without `create: false`.",
+      "Upgrade it with `zae-limiter init`, or open it without `create: false`.",
   );
 }
 

@@ -78,10 +78,10 @@ function loadSqlite(): typeof import("node:sqlite") {
 function requireFile(file: string): void {
   const size = statSync(file, { throwIfNoEntry: false })?.size;
   if (size !== undefined && size > 0) return;
-  const what = size === undefined ? "There is no store at" : "There is an empty file and no store at";
+  const what = size === undefined ? "There is no store at" : "There is only an empty file at";
   throw new NotFoundError(
     "store_not_found",
-    `${what} ${file}; make one with \`zae-limiter init\`, or open it without \`create: false\`.`,
+    `${what} ${file}; create a store with \`zae-limiter init\`, or open it without \`create: false\`.`,
   );
 }
 

@@ -39,7 +39,7 @@ describe("what is refused", () => {
 
   test("a cron that matches every minute is a window but no reset: it would never begin (X9)", () => {
     for (const cron of ["* * * * *", "*/1 0-23 1-31 1-12 0-6", "* * 1-31 * 1"]) {
-      assert.match(calendar.problemOf(cron, "UTC", "reset") ?? "", /never stops firing/);
+      assert.match(calendar.problemOf(cron, "UTC", "reset") ?? "", /matches every minute/);
       assert.equal(calendar.problemOf(cron, "UTC", "window"), undefined);
       assert.equal(calendar.nextChange(cron, "UTC", 0), Number.POSITIVE_INFINITY);
       assert.equal(calendar.nextReset(cron, "UTC", 0), Number.POSITIVE_INFINITY);

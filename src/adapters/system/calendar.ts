@@ -98,7 +98,7 @@ function useProblem(cron: string, pattern: Pattern | undefined, use: CronUse): s
   }
   if (pattern?.always && use === "reset") {
     return (
-      `Cron "${cron}" never stops firing, so it never begins: a reset is a matching minute after one that does not match. ` +
+      `Cron "${cron}" matches every minute, so no reset ever begins: a reset is a matching minute after one that does not match. ` +
       'Name the minute, as in "0 0 * * *".'
     );
   }

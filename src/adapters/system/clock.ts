@@ -38,7 +38,7 @@ export function checkReading(nowMs: number): number {
   if (Number.isSafeInteger(nowMs)) return nowMs;
   throw new ValidationError(
     "clock_invalid",
-    `The clock answered ${shown(nowMs)}; its now() must give whole milliseconds since 1970. Round them down with Math.floor.`,
+    `The clock returned ${shown(nowMs)}; now() must return whole milliseconds since 1970. Round down with Math.floor.`,
   );
 }
 

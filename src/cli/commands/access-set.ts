@@ -10,7 +10,7 @@ import { choiceOf } from "../values.ts";
 export const accessSet: CommandFile<PolicyOptions> = {
   configure: (command) => {
     policyOptions(command.argument("<mode>", "disabled, bypass, enforce or inherit"))
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText(
         "after",
         examples(
@@ -18,7 +18,7 @@ export const accessSet: CommandFile<PolicyOptions> = {
           "zae-limiter access set inherit -e key-1 -r gpt-4",
         ),
       )
-      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity or resource.\n");
   },
   run: (context, options, [given = ""]) => {
     const word = choiceOf(given, ["disabled", "bypass", "enforce", "inherit"], "access");

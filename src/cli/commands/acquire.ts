@@ -26,14 +26,14 @@ interface AcquireOptions extends GlobalOptions {
 export const acquire: CommandFile<AcquireOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "who takes")
-      .argument("<resource>", "from what")
-      .option("-c, --consume <measure=n>", "how much of a measure; repeated or with commas", repeated)
-      .option("--also <resource:name=n>", "from a further resource together with it; repeated", repeated)
-      .option("--wait <duration>", "wait so long for the tokens")
-      .option("--give-back", "give back at once what was taken")
-      .option("--request-id <id>", "carried into events")
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
+      .option("-c, --consume <measure=n>", "how much to take of a measure; repeated or with commas", repeated)
+      .option("--also <resource:name=n>", "also take from another resource, all or nothing; repeated", repeated)
+      .option("--wait <duration>", "wait at most this long for the tokens")
+      .option("--give-back", "give the tokens back at once")
+      .option("--request-id <id>", "an id that events carry")
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText(
         "after",
         examples(
@@ -43,9 +43,9 @@ export const acquire: CommandFile<AcquireOptions> = {
       )
       .addHelpText(
         "after",
-        "\nEach acquire uses 1 of the measure requests, unless -c says otherwise; without -c a limit must count requests.\n",
+        "\nEach acquire takes 1 of the measure requests, unless -c names requests. Without -c, some limit must count requests.\n",
       )
-      .addHelpText("after", "\nExit codes: 1 refused or disabled, 4 nothing is known of the entity or resource.\n");
+      .addHelpText("after", "\nExit codes: 1 refused or disabled, 4 no such entity or resource.\n");
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const { consume, wait, requestId, allowUnknown } = options;
@@ -112,7 +112,7 @@ async function answered(context: CommandContext, options: GlobalOptions, outcome
   await printValue(context, options, { ok: false, statuses, primary, retryAfterMs }, () => {
     return (
       `Refused: ${shortfallText(primary)}. ` +
-      `${retryAfterMs === Number.POSITIVE_INFINITY ? "That much will never fit." : `It fits in ${waitText(retryAfterMs)}.`}\n`
+      `${retryAfterMs === Number.POSITIVE_INFINITY ? "It will never fit." : `It fits in ${waitText(retryAfterMs)}.`}\n`
     );
   });
   return EXIT.refused;
@@ -153,8 +153,8 @@ async function dryRun(
       : { ok: false, statuses, primary: primary.primary, retryAfterMs: primary.retryAfterMs, dryRun: true };
   await printValue(context, options, value, () =>
     primary === undefined
-      ? "It would be granted; nothing was taken.\n"
-      : `It would be refused: ${refused.map(({ reason }) => reason).join("; ")}.\n`,
+      ? "The request would be granted; nothing was taken.\n"
+      : `The request would be refused: ${refused.map(({ reason }) => reason).join("; ")}.\n`,
   );
   return primary === undefined ? EXIT.done : EXIT.refused;
 }

@@ -19,14 +19,14 @@ interface AggregateOptions extends GlobalOptions {
 export const aggregate: CommandFile<AggregateOptions> = {
   configure: (command) => {
     command
-      .option("--archive <location>", "s3://BUCKET[/PREFIX]: where expired audit events go; without it only sweeps")
-      .option("--s3-endpoint <url>", "address of S3")
-      .option("--from <where>", "oldest or latest: where there is no checkpoint", "oldest")
-      .option("--once", "read to the end of the stream as it is, sweep all hours that are over, and end")
-      .option("--no-sweep", "only the stream")
-      .option("--sweep-after <hours>", "close hours that have been over for so many hours, default 2")
-      .option("--snapshots <list>", "hourly, daily or both: copy closed usage for the original's readers")
-      .option("--runner <name>", "the name of this runner, unlike all others; default: host and process")
+      .option("--archive <location>", "s3://BUCKET[/PREFIX] for expired audit events; without it, only sweep")
+      .option("--s3-endpoint <url>", "URL of S3")
+      .option("--from <where>", "oldest or latest: where to start if there is no checkpoint", "oldest")
+      .option("--once", "read the stream to its current end, sweep all past hours, and exit")
+      .option("--no-sweep", "read the stream only; do not sweep")
+      .option("--sweep-after <hours>", "close an hour this many hours after its end; default 2")
+      .option("--snapshots <list>", "hourly, daily or both: copy closed usage for readers of the original")
+      .option("--runner <name>", "a unique name of this runner; default: host and process")
       .addHelpText(
         "after",
         examples(
@@ -76,7 +76,7 @@ function hoursOf(text: string): number {
 
 function sentence({ records, archived, gaps, sweep }: FollowReport): string {
   const parts = [`${records} records read, ${archived} audit events archived`];
-  if (gaps > 0) parts.push(`${gaps} gaps: records were gone before they were read`);
+  if (gaps > 0) parts.push(`${gaps} gaps: records expired before they were read`);
   if (sweep !== undefined) parts.push(`${sweep.bucketsSwept} buckets swept, ${sweep.hoursClosed} hours closed`);
   return `${parts.join("; ")}.\n`;
 }

@@ -17,7 +17,7 @@ export const auditFollow: CommandFile<AuditOptions> = {
   configure: (command) => {
     auditOptions(command)
       .addHelpText("after", examples("zae-limiter audit follow", "zae-limiter audit follow --from 1h"))
-      .addHelpText("after", "\nOne JSON value a line, oldest first, from now or --from on, until Ctrl-C.\n");
+      .addHelpText("after", "\nPrints one JSON value per line, oldest first, from now on (or --from), until Ctrl-C.\n");
   },
   run: (context, options) => {
     const nowMs = Date.now();

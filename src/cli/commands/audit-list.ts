@@ -17,8 +17,8 @@ interface AuditListOptions extends AuditOptions {
 export const auditList: CommandFile<AuditListOptions> = {
   configure: (command) => {
     auditOptions(listOptions(command))
-      .option("--archive <location>", "s3://BUCKET[/PREFIX]: those that went into the archive")
-      .option("--s3-endpoint <url>", "address of S3")
+      .option("--archive <location>", "s3://BUCKET[/PREFIX]: list archived events")
+      .option("--s3-endpoint <url>", "URL of S3")
       .addHelpText(
         "after",
         examples(
@@ -50,7 +50,7 @@ function listStored(context: CommandContext, options: AuditListOptions): Promise
         return items.length < events.length ? { items } : { items, cursor };
       },
       columns: AUDIT_COLUMNS,
-      empty: "Nothing was changed in that time.",
+      empty: "No changes in that time.",
     }),
   );
 }
@@ -109,7 +109,7 @@ async function print(
   if (isDocument)
     await output.write(`${count === 0 ? "" : "\n"}]${cursor === undefined ? "" : `,"cursor":"${cursor}"`}}\n`);
   else if (cursor !== undefined && options.quiet !== true)
-    output.note(`There are more; go on with --cursor ${cursor}\n`);
+    output.note(`There are more; continue with --cursor ${cursor}\n`);
   return EXIT.done;
 }
 
@@ -136,5 +136,5 @@ function cursorPlace(cursor: string | undefined): Place | undefined {
   } catch {
     // Told below.
   }
-  throw new UsageError(`--cursor is "${cursor}"; give the one that the list before ended with.`);
+  throw new UsageError(`--cursor is "${cursor}"; give the cursor that the previous list ended with.`);
 }

@@ -13,13 +13,13 @@ export const auditVerify: CommandFile<AuditVerifyOptions> = {
   configure: (command) => {
     command
       .option("--archive <location>", "s3://BUCKET[/PREFIX]")
-      .option("--s3-endpoint <url>", "address of S3")
+      .option("--s3-endpoint <url>", "URL of S3")
       .addHelpText("after", examples("zae-limiter audit verify --store dynamodb:limits --archive s3://my-archive"))
       .addHelpText("after", "\nExit codes: 0 nothing is missing, 1 something is missing or damaged.\n");
   },
   run: async (context, options) => {
     const { archive, s3Endpoint } = options;
-    if (archive === undefined) throw new UsageError("Which archive? Give --archive s3://BUCKET[/PREFIX].");
+    if (archive === undefined) throw new UsageError("No archive is named; give --archive s3://BUCKET[/PREFIX].");
     const table = requiredTable(options, context, "audit verify");
     const { verifyArchive } = await import("../../entry/aggregator.ts");
     const days: VerifiedDay[] = [];
@@ -41,5 +41,5 @@ function sentence({ day, ok, recorded, found, events, missing, damaged }: Verifi
   const what = `${day}  ${events} events`;
   if (ok) return `${what}, nothing is missing`;
   const lost = [...missing.map((key) => `${key} is gone`), ...damaged.map((key) => `${key} is damaged`)];
-  return `${what}, ${found} of ${recorded} that were put: ${lost.join("; ")}`;
+  return `${what}, ${found} of ${recorded} are there: ${lost.join("; ")}`;
 }

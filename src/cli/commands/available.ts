@@ -15,20 +15,20 @@ interface AvailableOptions extends GlobalOptions {
 export const available: CommandFile<AvailableOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "who would take")
-      .argument("<resource>", "from what")
-      .option("-c, --consume <measure=n>", "how long until so much fits; repeated or with commas", repeated)
-      .option("--exit-code", "1 unless what -c names fits now")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
+      .option("-c, --consume <measure=n>", "show how long until this much fits; repeated or with commas", repeated)
+      .option("--exit-code", "exit with 1 unless the amounts of -c fit now")
       .addHelpText(
         "after",
         examples("zae-limiter available key-1 gpt-4", "zae-limiter available key-1 gpt-4 -c tpm=500 --json"),
       )
-      .addHelpText("after", "\nExit codes: 1 with --exit-code, when it does not fit; 4 no limits apply.\n");
+      .addHelpText("after", "\nExit codes: 1 with --exit-code, if the amounts do not fit; 4 no limits apply.\n");
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
     if (options.exitCode === true && consume === undefined)
-      throw new UsageError("--exit-code asks whether -c NAME=N fits; give both.");
+      throw new UsageError("--exit-code needs -c NAME=N; give both.");
     return onStore(context, options, async (limiter) => {
       const items = await limiter.available({ entityId, resource });
       const retryAfterMs =

@@ -18,13 +18,10 @@ interface BucketRow {
 export const bucketList: CommandFile<BucketListOptions> = {
   configure: (command) => {
     listOptions(command)
-      .option("-e, --entity <id>", "of one entity")
-      .option("-r, --resource <resource>", "on one resource")
+      .option("-e, --entity <id>", "only this entity")
+      .option("-r, --resource <resource>", "only this resource")
       .addHelpText("after", examples("zae-limiter bucket list -r gpt-4", "zae-limiter bucket list -e key-1"))
-      .addHelpText(
-        "after",
-        "\n--max counts buckets; each has an item for every limit. On DynamoDB, -e or -r must be given.\n",
-      );
+      .addHelpText("after", "\n--max counts buckets; a bucket has one item per limit. DynamoDB needs -e or -r.\n");
   },
   run: (context, options) => {
     const query = bucketQuery(context, options);
@@ -47,7 +44,7 @@ export const bucketList: CommandFile<BucketListOptions> = {
           { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
           { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
         ],
-        empty: "Nobody has taken anything there yet.",
+        empty: "No tokens have been taken yet.",
       }),
     );
   },

@@ -18,13 +18,13 @@ interface BucketResetOptions extends GlobalOptions {
 export const bucketReset: CommandFile<BucketResetOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "whose bucket")
-      .argument("<resource>", "on what")
-      .option("-l, --limit <name>", "which limit; default: all; repeated", repeated)
-      .option("--idempotency-key <key>", "the same key within three days does nothing again")
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
+      .option("-l, --limit <name>", "the limit; default: all; repeated", repeated)
+      .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText("after", examples("zae-limiter bucket reset key-1 gpt-4 -l tpm"))
-      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource, or no limits apply.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");
   },
   run: (context, options, [entityId = "", resource = ""]) =>
     onStore(context, options, async (limiter) => {

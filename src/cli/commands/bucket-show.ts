@@ -9,8 +9,8 @@ import { tableOf } from "../table.ts";
 export const bucketShow: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "whose bucket")
-      .argument("<resource>", "on what")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
       .addHelpText("after", examples("zae-limiter bucket show key-1 gpt-4"))
       .addHelpText("after", "\nExit codes: 4 no limits apply.\n");
   },

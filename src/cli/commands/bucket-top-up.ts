@@ -22,17 +22,17 @@ interface BucketTopUpOptions extends GlobalOptions {
 export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "whose bucket")
-      .argument("<resource>", "on what")
-      .option("-a, --amount <name=n>", "how much; repeated or with commas", repeated)
-      .option("--idempotency-key <key>", "the same key within three days does nothing again")
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
+      .option("-a, --amount <name=n>", "how much to add to a limit; repeated or with commas", repeated)
+      .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText("after", examples("zae-limiter bucket top-up key-1 gpt-4 -a tpm=5000 --idempotency-key order-17"))
-      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource, or no limits apply.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const { amount, idempotencyKey, allowUnknown } = options;
-    if (amount === undefined) throw new UsageError("How much is to be added? Give -a NAME=N, such as -a tpm=5000.");
+    if (amount === undefined) throw new UsageError("No amount is given; give -a NAME=N, such as -a tpm=5000.");
     const amounts = tokensOf(amount, "-a");
     if (idempotencyKey !== undefined) checkIdempotencyKey(idempotencyKey);
     return onStore(context, options, async (limiter) => {

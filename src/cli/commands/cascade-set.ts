@@ -10,12 +10,12 @@ import { choiceOf } from "../values.ts";
 export const cascadeSet: CommandFile<PolicyOptions> = {
   configure: (command) => {
     policyOptions(command.argument("<on|off|inherit>", "whether parents are charged"))
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText(
         "after",
         examples("zae-limiter cascade set off -e key-1 -r gpt-4", "zae-limiter cascade set inherit -e key-1 -r gpt-4"),
       )
-      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity or resource.\n");
   },
   run: (context, options, [given = ""]) => {
     const word = choiceOf(given, ["on", "off", "inherit"], "cascade");

@@ -11,8 +11,8 @@ export const check: CommandFile<StackCommandOptions> = {
       .addHelpText("after", examples("zae-limiter check -n limits", "zae-limiter check -n limits --json"))
       .addHelpText(
         "after",
-        "\nCompares the versions of this client, the table and the stack's functions. Nobody updates a function by opening a limiter: " +
-          "`zae-limiter update` does.\n\nExit codes: 1 this client cannot work on the table; 3 AWS; 4 there is no such stack.\n",
+        "\nCompares the versions of this client, the table and the stack's functions. Opening a limiter never updates a function: " +
+          "`zae-limiter update` does.\n\nExit codes: 1 this client cannot use the table; 3 AWS failed; 4 no such stack.\n",
       );
   },
   run: async (context, options) => {
@@ -40,11 +40,11 @@ export const check: CommandFile<StackCommandOptions> = {
       [
         fieldsText({ client: versions.client, schema: versions.schema ?? "none", lambda: versions.lambda ?? "none" }),
         "\n",
-        problem ?? "This client can work on the table.",
+        problem ?? "This client can use the table.",
         "\n",
         older.length === 0
           ? ""
-          : `${older.join(" and ")} ${older.length > 1 ? "have" : "has"} other code than this version's; run \`zae-limiter update -n ${name}\`.\n`,
+          : `${older.join(" and ")} ${older.length > 1 ? "differ" : "differs"} from this version; run \`zae-limiter update -n ${name}\`.\n`,
       ].join(""),
     );
     return problem === undefined ? EXIT.done : EXIT.refused;

@@ -12,7 +12,7 @@ interface DeleteOptions extends StackCommandOptions {
 export const deleteCommand: CommandFile<DeleteOptions> = {
   configure: (command) => {
     nameOption(command)
-      .option("--delete-table", "the table and the archive too, after a question of its own")
+      .option("--delete-table", "delete the table and the archive too, after a second confirmation")
       .addHelpText(
         "after",
         examples("zae-limiter delete -n limits", "zae-limiter delete -n limits --delete-table --dry-run"),
@@ -20,7 +20,7 @@ export const deleteCommand: CommandFile<DeleteOptions> = {
       .addHelpText(
         "after",
         "\nThe table and the archive of audit events stay, unless --delete-table is given.\n" +
-          "\nExit codes: 1 declined, protected against deletion, not ours; 3 AWS; 4 there is no such stack.\n",
+          "\nExit codes: 1 declined, protected against deletion, or not a zae-limiter stack; 3 AWS failed; 4 no such stack.\n",
       );
   },
   run: async (context, options) => {
@@ -32,7 +32,7 @@ export const deleteCommand: CommandFile<DeleteOptions> = {
     );
     await printChange(context, options, { name, deleted: options.dryRun === true || deleted, kept }, () =>
       [
-        `${options.dryRun === true ? "Without" : "Deleted"} the stack ${name}.\n`,
+        `${options.dryRun === true ? "Would delete" : "Deleted"} the stack ${name}.\n`,
         ...kept.map((each) => `Kept: ${each}\n`),
       ].join(""),
     );

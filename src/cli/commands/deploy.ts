@@ -8,7 +8,8 @@ import { EXIT } from "../exit-code.ts";
 import { isJson, printChange } from "../print.ts";
 import { awsPlaceOf, nameOption, stackNameOf, watcherOf } from "../stack-place.ts";
 
-const CODES = "\nExit codes: 1 refused: a loss, a stack that failed or is not ours, declined; 3 AWS; 4 not there.\n";
+const CODES =
+  "\nExit codes: 1 refused (data loss, failed stack, not a zae-limiter stack) or declined; 3 AWS failed; 4 not found.\n";
 
 export const deploy: CommandFile<DeployOptions> = {
   configure: (command) => {
@@ -23,8 +24,8 @@ export const deploy: CommandFile<DeployOptions> = {
       )
       .addHelpText(
         "after",
-        "\nMakes the stack, or changes it: what is not given stays as it is. Changes are shown, old -> new, and asked for. What would " +
-          "remove or replace the table, a bucket or a policy is refused. Each switch can be turned back: --enable-alarms.\n",
+        "\nCreates the stack, or changes it: options that are not given keep their values. Changes are shown, old -> new, for confirmation. " +
+          "Changes that remove or replace the table, a bucket or a policy are refused. Each --no-… switch has an --enable-… counterpart.\n",
       )
       .addHelpText("after", CODES);
   },
@@ -40,7 +41,7 @@ export const update: CommandFile<DeployOptions> = {
       )
       .addHelpText(
         "after",
-        "\nThe same as `deploy` on a stack that is there: with its own values, the newest template and code.\n",
+        "\nLike `deploy` on an existing stack: keeps its values, and installs this version's template and code.\n",
       )
       .addHelpText("after", CODES);
   },
@@ -67,10 +68,10 @@ async function deployed(context: CommandContext, options: DeployOptions, mustExi
     ),
   );
   await printChange(context, options, { action, changes, functions }, () => {
-    if (action === "none") return `The stack ${name} is as it should be; there is nothing to change.\n`;
+    if (action === "none") return `The stack ${name} is up to date; nothing to change.\n`;
     if (options.dryRun === true) return changesText(changes, paint);
     const code = Object.values(functions).map((each) => `${each.name} has the code ${each.sha256}\n`);
-    return `${action === "create" ? "Made" : "Changed"} the stack ${name}.\n${code.join("")}`;
+    return `${action === "create" ? "Created" : "Changed"} the stack ${name}.\n${code.join("")}`;
   });
   return EXIT.done;
 }

@@ -13,7 +13,7 @@ export const doctor: CommandFile<GlobalOptions> = {
       .addHelpText("after", examples("zae-limiter doctor", "zae-limiter doctor --json"))
       .addHelpText(
         "after",
-        "\nRights are tried by calls that change nothing.\n\nExit codes: 1 something is not well.\n",
+        "\nPermissions are tested by calls that change nothing.\n\nExit codes: 1 a check failed.\n",
       );
   },
   run: async (context, options) => {

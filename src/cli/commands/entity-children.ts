@@ -6,9 +6,9 @@ import { ENTITY_COLUMNS } from "../show-entity.ts";
 
 export const entityChildren: CommandFile<ListOptions> = {
   configure: (command) => {
-    listOptions(command.argument("<id>", "which entity"))
+    listOptions(command.argument("<id>", "the entity"))
       .addHelpText("after", examples("zae-limiter entity children proj-1"))
-      .addHelpText("after", "\nExit codes: 4 there is no such entity.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

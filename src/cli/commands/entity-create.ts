@@ -26,13 +26,13 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
   configure: (command) => {
     command
       .argument("<id>", "letters, digits and _ . - : @")
-      .option("--name, --display-name <text>", "for people; default: the id")
-      .option("--parent <id>", "it is charged too, unless --no-cascade")
-      .option("--plan <plan>", "whose limits it goes by where it has none of its own")
-      .option("--cascade", "taking from this one takes from its parent too; the default with --parent")
-      .option("--no-cascade", "it belongs to its parent and is not charged to it")
-      .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
-      .option("--if-absent", "leave the one that exists alone as it is, and show it")
+      .option("--name, --display-name <text>", "display name; default: the id")
+      .option("--parent <id>", "the parent, charged too unless --no-cascade")
+      .option("--plan <plan>", "its limits apply where the entity has none of its own")
+      .option("--cascade", "charge the parent too; the default with --parent")
+      .option("--no-cascade", "do not charge the parent")
+      .option("--meta <key=value>", "free text of yours; repeated", repeated)
+      .option("--if-absent", "if it exists, leave it unchanged and show it")
       .addHelpText(
         "after",
         examples(
@@ -40,10 +40,7 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
           "zae-limiter entity create key-2 --parent proj-1 --cascade",
         ),
       )
-      .addHelpText(
-        "after",
-        "\nExit codes: 1 it exists already and --if-absent is not given, 4 there is no such parent or plan.\n",
-      );
+      .addHelpText("after", "\nExit codes: 1 the entity exists, without --if-absent, 4 no such parent or plan.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -90,6 +87,6 @@ async function entityOf(limiter: CommandLimiter, id: string): Promise<Entity | u
 function entityExists(id: string): ExistsError {
   return new ExistsError(
     "entity_exists",
-    `Entity ${id} exists already; change it with \`zae-limiter entity update\`, or leave it alone with --if-absent.`,
+    `Entity ${id} exists already; change it with \`zae-limiter entity update\`, or pass --if-absent to leave it unchanged.`,
   );
 }

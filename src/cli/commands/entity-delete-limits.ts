@@ -13,10 +13,13 @@ interface EntityDeleteLimitsOptions extends GlobalOptions {
 export const entityDeleteLimits: CommandFile<EntityDeleteLimitsOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "whose limits")
-      .option("-r, --resource <resource>", "on one resource; default: those for all where it has no others")
+      .argument("<id>", "the entity")
+      .option(
+        "-r, --resource <resource>",
+        "on this resource; default: the entity's default, for resources without limits of their own",
+      )
       .addHelpText("after", examples("zae-limiter entity delete-limits key-1 -r gpt-4 --yes"))
-      .addHelpText("after", "\nExit codes: 1 declined, 4 it has no limits of its own there.\n");
+      .addHelpText("after", "\nExit codes: 1 declined, 4 no limits are set there.\n");
   },
   run: (context, options, [entityId = ""]) =>
     onStore(context, options, async (limiter) => {

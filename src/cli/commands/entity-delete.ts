@@ -10,12 +10,12 @@ import { printChange } from "../print.ts";
 export const entityDelete: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "which entity")
+      .argument("<id>", "the entity")
       .addHelpText(
         "after",
         examples("zae-limiter entity delete key-1 --dry-run", "zae-limiter entity delete key-1 --yes"),
       )
-      .addHelpText("after", "\nExit codes: 1 it has children, or was declined; 4 there is no such entity.\n");
+      .addHelpText("after", "\nExit codes: 1 the entity has children, or declined; 4 no such entity.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -24,7 +24,7 @@ export const entityDelete: CommandFile<GlobalOptions> = {
       if (child !== undefined) {
         throw new ConflictError(
           "entity_has_children",
-          `Entity ${id} has children, ${child.id} among them; move or delete them first.`,
+          `Entity ${id} has children, such as ${child.id}; move or delete them first.`,
         );
       }
       await confirmed(context, options, `Delete ${id} with its limits, buckets and usage?`);

@@ -13,10 +13,13 @@ interface EntityGetLimitsOptions extends GlobalOptions {
 export const entityGetLimits: CommandFile<EntityGetLimitsOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "whose limits")
-      .option("-r, --resource <resource>", "on one resource; default: those for all where it has no others")
+      .argument("<id>", "the entity")
+      .option(
+        "-r, --resource <resource>",
+        "on this resource; default: the entity's default, for resources without limits of their own",
+      )
       .addHelpText("after", examples("zae-limiter entity get-limits key-1 -r gpt-4"))
-      .addHelpText("after", "\nExit codes: 4 it has no limits of its own there.\n");
+      .addHelpText("after", "\nExit codes: 4 no limits are set there.\n");
   },
   run: (context, options, [entityId = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -5,7 +5,7 @@ import { pageFrom, printList } from "../print.ts";
 
 export const entityListLimits: CommandFile<ListOptions> = {
   configure: (command) => {
-    listOptions(command.argument("<id>", "whose limits")).addHelpText(
+    listOptions(command.argument("<id>", "the entity")).addHelpText(
       "after",
       examples("zae-limiter entity list-limits key-1"),
     );

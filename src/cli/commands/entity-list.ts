@@ -15,8 +15,8 @@ interface EntityListOptions extends ListOptions {
 export const entityList: CommandFile<EntityListOptions> = {
   configure: (command) => {
     listOptions(command)
-      .option("--with-limits, --with-custom-limits <resource>", "those with limits of their own on a resource")
-      .option("--plan <plan>", "those of a plan")
+      .option("--with-limits, --with-custom-limits <resource>", "only those with limits of their own on this resource")
+      .option("--plan <plan>", "only those of this plan")
       .addHelpText(
         "after",
         examples(
@@ -31,7 +31,7 @@ export const entityList: CommandFile<EntityListOptions> = {
     onStore(context, options, async (limiter) => {
       const { withCustomLimits: resource, plan: planId } = options;
       if (planId !== undefined) {
-        if (resource !== undefined) throw new UsageError("--plan and --with-limits ask for different lists; give one.");
+        if (resource !== undefined) throw new UsageError("--plan and --with-limits exclude each other; give one.");
         await requirePlan(limiter, planId);
         return printList(context, options, {
           page: (request) => pageFrom(limiter.listEntities({ ...request, planId })),
@@ -43,7 +43,7 @@ export const entityList: CommandFile<EntityListOptions> = {
         return printList(context, options, {
           page: (request) => pageFrom(limiter.listEntities(request)),
           columns: ENTITY_COLUMNS,
-          empty: "There are no entities; make one with `zae-limiter entity create ID`.",
+          empty: "There are no entities; create one with `zae-limiter entity create ID`.",
         });
       }
       return printList(context, options, {

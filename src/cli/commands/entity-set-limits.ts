@@ -14,11 +14,11 @@ interface EntitySetLimitsOptions extends LevelFlags {
 export const entitySetLimits: CommandFile<EntitySetLimitsOptions> = {
   configure: (command) => {
     levelFlags(command)
-      .argument("<id>", "whose limits")
+      .argument("<id>", "the entity")
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
-      .option("-r, --resource <resource>", "on one resource; default: on all where it has no others")
-      .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
-      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .option("-r, --resource <resource>", "on this resource; default: on every resource without limits of its own")
+      .option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated)
+      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
       .addHelpText(
         "after",
         examples(
@@ -27,7 +27,7 @@ export const entitySetLimits: CommandFile<EntitySetLimitsOptions> = {
           "zae-limiter entity set-limits key-1 -l rpm:500 --inherit",
         ),
       )
-      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity or resource.\n");
   },
   run: (context, options, [entityId = ""]) => {
     const { resource, allowUnknown } = options;

@@ -8,9 +8,9 @@ import { entityText } from "../show-entity.ts";
 export const entityShow: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "which entity")
+      .argument("<id>", "the entity")
       .addHelpText("after", examples("zae-limiter entity show key-1", "zae-limiter entity show key-1 --json"))
-      .addHelpText("after", "\nExit codes: 4 there is no such entity.\n");
+      .addHelpText("after", "\nExit codes: 4 no such entity.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -27,16 +27,16 @@ interface EntityUpdateOptions extends GlobalOptions {
 export const entityUpdate: CommandFile<EntityUpdateOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "which entity")
-      .option("--name, --display-name <text>", "for people")
-      .option("--parent <id>", "another parent")
-      .option("--no-parent", "it belongs to nobody any more")
-      .option("--plan <plan|none>", "another plan, or none any more")
-      .option("--cascade", "its parent is charged too")
-      .option("--no-cascade", "its parent is not charged")
-      .option("--meta <key=value>", "set one, the others stay; repeated", repeated)
-      .option("--unset-meta <key>", "remove one; repeated", repeated)
-      .option("--if-version <n>", "only while nobody else has changed it")
+      .argument("<id>", "the entity")
+      .option("--name, --display-name <text>", "display name")
+      .option("--parent <id>", "the new parent")
+      .option("--no-parent", "remove the parent")
+      .option("--plan <plan|none>", "the new plan, or none")
+      .option("--cascade", "charge the parent too")
+      .option("--no-cascade", "do not charge the parent")
+      .option("--meta <key=value>", "set this key, keep the others; repeated", repeated)
+      .option("--unset-meta <key>", "remove this key; repeated", repeated)
+      .option("--if-version <n>", "only if this is still its version")
       .addHelpText(
         "after",
         examples(
@@ -45,7 +45,7 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
           "zae-limiter entity update key-1 --no-cascade --dry-run",
         ),
       )
-      .addHelpText("after", "\nExit codes: 1 it was changed meanwhile, 4 there is no such entity, parent or plan.\n");
+      .addHelpText("after", "\nExit codes: 1 it was changed in the meantime, 4 no such entity, parent or plan.\n");
   },
   run: (context, options, [id = ""]) => {
     const { meta, unsetMeta, ifVersion } = options;
@@ -53,7 +53,9 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
     const changes = meta === undefined ? undefined : metadataOf(meta);
     const patch: EntityPatch = patchOf(options);
     if (Object.keys(patch).length === 0 && changes === undefined && unsetMeta === undefined) {
-      throw new UsageError("Nothing is to be changed; give --name, --parent, --plan, --cascade, --meta or their like.");
+      throw new UsageError(
+        "No change is given; give --name, --parent, --plan, --cascade, --meta or another option of `entity update --help`.",
+      );
     }
     return onStore(context, options, async (limiter) => {
       if (typeof patch.parentId === "string") await requireParent(limiter, patch.parentId);
@@ -109,7 +111,7 @@ function requireVersion({ id, version }: Entity, wanted: number | undefined): vo
   if (wanted === undefined || wanted === version) return;
   throw new ConflictError(
     "entity_changed",
-    `Entity ${id} is at version ${version}, not ${wanted}: it was changed meanwhile. Look at it again, then decide.`,
+    `Entity ${id} is at version ${version}, not ${wanted}: it was changed in the meantime. Show it again before you change it.`,
   );
 }
 
@@ -125,7 +127,7 @@ async function requireNoCycle(limiter: CommandLimiter, id: string, parentId: str
     if (above === id) {
       throw new ValidationError(
         "entity_cycle",
-        `${id} cannot be below itself: ${path.join(" -> ")}. Choose another parent.`,
+        `${id} cannot be its own ancestor: ${path.join(" -> ")}. Choose another parent.`,
       );
     }
   }

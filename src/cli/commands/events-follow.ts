@@ -22,19 +22,19 @@ export const eventsFollow: CommandFile<EventsFollowOptions> = {
   configure: (command) => {
     command
       .option("-t, --type <type>", "acquired, refused, charged, gave-back, lease, limits-changed …; repeated", repeated)
-      .option("-e, --entity <id>", "of one entity")
-      .option("-r, --resource <resource>", "on one resource")
+      .option("-e, --entity <id>", "only this entity")
+      .option("-r, --resource <resource>", "only this resource")
       .addHelpText("after", examples("zae-limiter events follow --help"))
       .addHelpText(
         "after",
-        "\nOne JSON value a line, as it happens, until Ctrl-C. A service tells what it did itself; it needs --url (ZAEL_URL):\n" +
+        "\nPrints one JSON value per line as it happens, until Ctrl-C. A service reports its own events only; needs --url (ZAEL_URL):\n" +
           "zae-limiter events follow -t refused --url https://limits.internal --token-file ops.token\n",
       );
   },
   run: (context, options) => {
     const { type, entity, resource } = options;
     if (serviceUrl(options, context) === undefined) {
-      throw new UsageError("Events are told by a service, and a store keeps none; give --url, or see `audit follow`.");
+      throw new UsageError("Events come from a service, a store keeps none; give --url, or use `audit follow`.");
     }
     const query = {
       ...(type === undefined ? {} : { types: type.join(",") }),
@@ -58,7 +58,7 @@ export const eventsFollow: CommandFile<EventsFollowOptions> = {
           const isGone = error instanceof RateLimiterUnavailable || !(error instanceof LimiterError);
           if (isFirst || !isGone) throw error;
         }
-        if (options.quiet !== true) output.note("The stream ended; asking again.\n");
+        if (options.quiet !== true) output.note("The stream ended; reconnecting.\n");
         await sleep(AGAIN_MS, undefined, { signal }).catch(() => {});
       }
       return EXIT.done;

@@ -14,15 +14,18 @@ interface ExplainOptions extends GlobalOptions {
 export const explain: CommandFile<ExplainOptions> = {
   configure: (command) => {
     command
-      .argument("<entity>", "who would take")
-      .argument("<resource>", "from what")
-      .option("-c, --consume <measure=n>", "how much; repeated or with commas", repeated)
-      .option("--exit-code", "1 unless it would be granted")
+      .argument("<entity>", "the entity")
+      .argument("<resource>", "the resource")
+      .option("-c, --consume <measure=n>", "how much the request takes; repeated or with commas", repeated)
+      .option("--exit-code", "exit with 1 unless the request would be granted")
       .addHelpText(
         "after",
         examples("zae-limiter explain key-1 gpt-4", "zae-limiter explain key-1 gpt-4 -c tpm=9000 --json"),
       )
-      .addHelpText("after", "\nExit codes: 1 with --exit-code, unless it would be granted; 4 no limits apply.\n");
+      .addHelpText(
+        "after",
+        "\nExit codes: 1 with --exit-code, unless the request would be granted; 4 no limits apply.\n",
+      );
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");

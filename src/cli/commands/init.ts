@@ -14,8 +14,8 @@ export const init: CommandFile<GlobalOptions> = {
       .addHelpText("after", examples("zae-limiter init", "zae-limiter init --store sqlite:limits.db"))
       .addHelpText(
         "after",
-        "\nA file of an older version is brought to the newest. On DynamoDB it makes the bare table, or sets up one that CDK, " +
-          "CloudFormation or Terraform made; it asks before.\n",
+        "\nA file of an older version is upgraded. On DynamoDB, init creates the table alone, or sets up one that CDK, " +
+          "CloudFormation or Terraform created, after a confirmation.\n",
       );
   },
   run: async (context, options) => {
@@ -27,10 +27,10 @@ export const init: CommandFile<GlobalOptions> = {
     const after = before === undefined || created ? before : await schemaOf(place, options);
     const value = { store: place.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
     await printChange(context, options, value, () => {
-      if (created) return `Made ${place.name}.\n`;
+      if (created) return `Created ${place.name}.\n`;
       if (done === "prepared") return `Set up ${place.name}, which was empty.\n`;
-      if (after !== before) return `Brought ${place.name} from schema ${before} to ${after}.\n`;
-      return `${place.name} is there already.\n`;
+      if (after !== before) return `Upgraded ${place.name} from schema ${before} to ${after}.\n`;
+      return `${place.name} exists already.\n`;
     });
     return EXIT.done;
   },
@@ -57,17 +57,13 @@ async function makeTable(place: TablePlace, context: CommandContext, options: Gl
   if (lacking === "nothing") return "present";
   const { sharedTable, ...table } = place.table;
   if (lacking === "setup") {
-    await confirmed(
-      context,
-      options,
-      `Set up the DynamoDB table ${table.stack}, which nothing of zae-limiter is in yet?`,
-    );
+    await confirmed(context, options, `Set up the DynamoDB table ${table.stack}, which zae-limiter does not use yet?`);
     if (options.dryRun === true) return "prepared";
     const { setUpMadeTable } = await import("../../entry/set-up-table.ts");
     await setUpMadeTable(table);
     return "prepared";
   }
-  await confirmed(context, options, `Make the DynamoDB table ${table.stack}, which costs by use?`);
+  await confirmed(context, options, `Create the DynamoDB table ${table.stack}? AWS bills it by use.`);
   if (options.dryRun === true) return "created";
   const { createTable } = await import("../../entry/dynamodb.ts");
   await createTable({ ...table, ...(sharedTable === true ? { projection: "ALL" } : {}) });

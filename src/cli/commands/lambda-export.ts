@@ -18,11 +18,11 @@ export const lambdaExport: CommandFile<ExportOptions> = {
   configure: (command) => {
     command
       .addOption(
-        new Option("--function <name>", "which function").choices(["aggregator", "provisioner"]).default("aggregator"),
+        new Option("--function <name>", "the function").choices(["aggregator", "provisioner"]).default("aggregator"),
       )
-      .option("-o, --output <file>", "the zip", "lambda.zip")
+      .option("-o, --output <file>", "the zip file", "lambda.zip")
       .option("-f, --force", "overwrite the file")
-      .option("--info", "say what is in it; write nothing")
+      .option("--info", "show what it contains; write nothing")
       .addHelpText(
         "after",
         examples(
@@ -32,8 +32,8 @@ export const lambdaExport: CommandFile<ExportOptions> = {
       )
       .addHelpText(
         "after",
-        "\nThe zip has index.mjs, which exports handler, for Node 22 on Lambda. It is the same, byte by byte, wherever it is made.\n" +
-          "\nExit codes: 1 the file is there, and --force is not given.\n",
+        "\nThe zip contains index.mjs, which exports handler, for Node 22 on Lambda. Its bytes are the same on every machine.\n" +
+          "\nExit codes: 1 the file exists, without --force.\n",
       );
   },
   run: async (context, options) => {
@@ -42,7 +42,7 @@ export const lambdaExport: CommandFile<ExportOptions> = {
     if (isWritten && force !== true && existsSync(file)) {
       throw new ExistsError(
         "file_exists",
-        `The file ${file} is there already; give --force to overwrite it, or another --output.`,
+        `The file ${file} exists already; give --force to overwrite it, or another --output.`,
       );
     }
     const { bytes, sha256 } = await lambdaCode(name);

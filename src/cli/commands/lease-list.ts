@@ -12,12 +12,12 @@ interface LeaseListOptions extends ListOptions {
 export const leaseList: CommandFile<LeaseListOptions> = {
   configure: (command) => {
     listOptions(command)
-      .option("-e, --entity <id>", "of one entity")
-      .option("-r, --resource <resource>", "on one resource")
+      .option("-e, --entity <id>", "only this entity")
+      .option("-r, --resource <resource>", "only this resource")
       .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease list -e key-1 --json"))
       .addHelpText(
         "after",
-        "\nLeases that services keep in the store; those of programs with the library live there.\n",
+        "\nLists the leases that services keep in the store. Leases of programs that use the library are in those programs.\n",
       );
   },
   run: (context, options) =>

@@ -7,9 +7,9 @@ import { printChange } from "../print.ts";
 export const leaseRollback: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<lease>", "its id, as `lease list` shows it")
+      .argument("<lease>", "its id, from `lease list`")
       .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease rollback --help"))
-      .addHelpText("after", "\nExit codes: 1 it has ended otherwise, 4 there is none of that id.\n");
+      .addHelpText("after", "\nExit codes: 1 it ended in another way, 4 no such lease.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -12,10 +12,14 @@ interface LeaseSettleOptions extends GlobalOptions {
 export const leaseSettle: CommandFile<LeaseSettleOptions> = {
   configure: (command) => {
     command
-      .argument("<lease>", "its id, as `lease list` shows it")
-      .option("-c, --consume <measure=n>", "what it came to in total; others stay as they are held; repeated", repeated)
+      .argument("<lease>", "its id, from `lease list`")
+      .option(
+        "-c, --consume <measure=n>",
+        "the amount actually used; measures not named keep what is held; repeated",
+        repeated,
+      )
       .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease settle --help"))
-      .addHelpText("after", "\nExit codes: 1 it has ended otherwise, 4 there is none of that id.\n");
+      .addHelpText("after", "\nExit codes: 1 it ended in another way, 4 no such lease.\n");
   },
   run: (context, options, [id = ""]) => {
     const totals = options.consume === undefined ? {} : { consumed: tokensOf(options.consume, "-c") };

@@ -7,9 +7,9 @@ import { printValue } from "../print.ts";
 export const leaseShow: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<lease>", "its id, as `lease list` shows it")
+      .argument("<lease>", "its id, from `lease list`")
       .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease show --help"))
-      .addHelpText("after", "\nExit codes: 4 there is none of that id, or it ended over a day ago.\n");
+      .addHelpText("after", "\nExit codes: 4 no such lease, or it ended over a day ago.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -26,14 +26,14 @@ import { savedStoreName } from "../store-option.ts";
 export const limitsApply: CommandFile<ManifestOptions> = {
   configure: (command) => {
     fileOption(command)
-      .argument("[plan]", "a plan that `limits plan -o FILE` saved: applied as it was shown, without a question")
-      .option("--prune", "delete what is owned and no longer declared")
-      .option("--keep", "let it stay instead, as nobody's")
-      .option("--take-over", "take what another owns")
+      .argument("[plan]", "a plan saved by `limits plan -o FILE`: applied as shown, without a confirmation")
+      .option("--prune", "delete pieces that are owned but no longer declared")
+      .option("--keep", "keep those pieces, without an owner")
+      .option("--take-over", "take over pieces that another owner declares")
       .addHelpText("after", examples("zae-limiter limits apply -f limits.yaml --yes"))
       .addHelpText(
         "after",
-        "\nWhat was planned is applied, or nothing: what others changed meanwhile makes a plan outdated.\n",
+        "\nApplies exactly the plan, or nothing: a plan is outdated if others changed its pieces in the meantime.\n",
       )
       .addHelpText(
         "after",
@@ -59,7 +59,7 @@ async function applySaved(context: CommandContext, options: ManifestOptions, fil
   const given = Object.entries({ file: manifest, owner, prune, keep, "take-over": takeOver });
   const [name] = given.find(([, value]) => value !== undefined) ?? [];
   if (name !== undefined)
-    throw new UsageError(`--${name} was said when the plan was made; leave it out, or plan again.`);
+    throw new UsageError(`--${name} was decided when the plan was made; leave it out, or plan again.`);
   const text = await readGiven(file, "The plan");
   const [{ planAsSaved, readSavedPlan }, { parseManifest }] = await Promise.all([
     import("../../manifest/saved-plan.ts"),

@@ -37,11 +37,11 @@ function sizeWarning(bytes: number): string | undefined {
   if (bytes <= INLINE_BYTES_MAX) return undefined;
   const size = `The template has ${bytes} bytes`;
   if (bytes <= PAYLOAD_BYTES_MAX) {
-    return `${size}, and CloudFormation takes ${INLINE_BYTES_MAX} in a request; put it into a bucket and give it by --template-url.`;
+    return `${size}, and CloudFormation accepts ${INLINE_BYTES_MAX} in a request; upload it to a bucket and pass --template-url.`;
   }
   const most =
     bytes <= BUCKET_BYTES_MAX
-      ? `Lambda takes about ${PAYLOAD_BYTES_MAX} of a resource`
-      : `CloudFormation takes ${BUCKET_BYTES_MAX}`;
-  return `${size}, and ${most}: it would fail. Declare it in several manifests, or apply it with \`zae-limiter limits apply\`.`;
+      ? `Lambda accepts about ${PAYLOAD_BYTES_MAX} for a resource`
+      : `CloudFormation accepts ${BUCKET_BYTES_MAX}`;
+  return `${size}, and ${most}: it would fail. Split it into several manifests, or apply it with \`zae-limiter limits apply\`.`;
 }

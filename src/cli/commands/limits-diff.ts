@@ -11,7 +11,7 @@ export const limitsDiff: CommandFile<ManifestOptions> = {
   configure: (command) => {
     fileOption(command)
       .addHelpText("after", examples("zae-limiter limits diff --owner platform"))
-      .addHelpText("after", "\nExit codes: 1 drift, 4 nothing of this owner was ever applied.\n");
+      .addHelpText("after", "\nExit codes: 1 drift, 4 this owner has never applied a manifest.\n");
   },
   run: (context, options) => {
     const { owner } = options;

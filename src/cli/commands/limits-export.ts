@@ -8,9 +8,9 @@ import { isJson, unlessInterrupted } from "../print.ts";
 export const limitsExport: CommandFile<ManifestOptions> = {
   configure: (command) => {
     command
-      .option("-o, --output <file>", "write it there")
-      .option("--owned", "only what is declared by an owner")
-      .option("--owner <name>", "with --owned: only what this one declares")
+      .option("-o, --output <file>", "write it to this file")
+      .option("--owned", "only pieces that an owner declares")
+      .option("--owner <name>", "with --owned: only pieces of this owner")
       .addHelpText("after", examples("zae-limiter limits export -o limits.yaml", "zae-limiter limits export --json"));
   },
   run: (context, options) =>

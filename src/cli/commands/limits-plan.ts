@@ -18,11 +18,11 @@ import { savedStoreName } from "../store-option.ts";
 export const limitsPlan: CommandFile<ManifestOptions> = {
   configure: (command) => {
     fileOption(command)
-      .option("--exit-code", "1 when there is something to change")
-      .option("--keep", "what is no longer declared would be released, not deleted")
-      .option("--prune", "what is no longer declared may be deleted by `limits apply FILE`; with -o")
-      .option("--take-over", "what another owns would be taken")
-      .option("-o, --output <file>", "save the plan there, for `limits apply FILE`")
+      .option("--exit-code", "exit with 1 if there are changes")
+      .option("--keep", "plan to keep pieces that are no longer declared, without an owner")
+      .option("--prune", "with -o: let `limits apply FILE` delete pieces that are no longer declared")
+      .option("--take-over", "plan to take over pieces that another owner declares")
+      .option("-o, --output <file>", "save the plan to this file, for `limits apply FILE`")
       .addHelpText("after", examples("zae-limiter limits plan -f limits.yaml"))
       .addHelpText(
         "after",

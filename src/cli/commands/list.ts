@@ -9,7 +9,7 @@ export const list: CommandFile<ListOptions> = {
   configure: (command) => {
     listOptions(command)
       .addHelpText("after", examples("zae-limiter list --region eu-west-1", "zae-limiter list --json"))
-      .addHelpText("after", "\nStacks of this region with the tag ManagedBy=zae-limiter, those of the original too.\n");
+      .addHelpText("after", "\nLists stacks with the tag ManagedBy=zae-limiter, including those of the original.\n");
   },
   run: async (context, options) => {
     const all = await listStacks(awsPlaceOf(options)).catch((error: unknown) => {
@@ -30,7 +30,7 @@ export const list: CommandFile<ListOptions> = {
         { title: "SCHEMA", text: ({ schemaVersion }) => schemaVersion ?? "" },
         { title: "CREATED", text: ({ createdAtMs }) => dayOf(createdAtMs) },
       ],
-      empty: `There is no stack in this region. ${besidesStacks("list")}`,
+      empty: `No stack in this region. ${besidesStacks("list")}`,
     });
   },
 };

@@ -30,18 +30,18 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
   configure: (command) => {
     command
       .option("--scenario <name>", SCENARIO_NAMES.join(", "), "steady")
-      .option("--duration <duration>", "how long", "10s")
-      .option("--processes <n>", "processes at once; on memory each has a store of its own", "2")
-      .option("--concurrency <n>", "callers at once in each process", "16")
-      .option("--seed <n>", "the same number asks for the same; default: another each time")
-      .option("--html <file>", "write a report with charts, which opens without a network")
-      .option("--keep", "leave the namespace there, to look at")
+      .option("--duration <duration>", "how long to run", "10s")
+      .option("--processes <n>", "parallel processes; with memory, each has its own store", "2")
+      .option("--concurrency <n>", "parallel callers in each process", "16")
+      .option("--seed <n>", "makes the requests repeatable; default: random")
+      .option("--html <file>", "write a report with charts; it opens offline")
+      .option("--keep", "keep the namespace for inspection")
       .addHelpText(
         "after",
         `${examples(
           "zae-limiter loadtest --store memory --duration 1s",
           "zae-limiter loadtest --store memory --scenario llm --duration 1s --seed 7 --html loadtest.html",
-        )}\nExit codes: 1 when more was granted than arithmetic allows, or requests failed.\n`,
+        )}\nExit codes: 1 more was granted than the limits allow, or requests failed.\n`,
       );
   },
   run: async (context, options) => {
@@ -96,7 +96,7 @@ function placeOf(options: GlobalOptions, context: CommandContext): { readonly pl
   if (existsSync(file)) return { place: { kind: "sqlite", file }, store };
   throw new CommandEnd({
     code: "store_not_found",
-    message: `There is no store at ${store}. Make it with \`zae-limiter init\`, or name another with --store.`,
+    message: `There is no store at ${store}. Create it with \`zae-limiter init\`, or name another with --store.`,
     exitCode: EXIT.missing,
   });
 }

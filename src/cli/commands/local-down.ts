@@ -10,14 +10,14 @@ interface LocalDownOptions extends GlobalOptions {
 export const localDown: CommandFile<LocalDownOptions> = {
   configure: (command) => {
     command
-      .option("--port <port>", "where it listens; default: the one that runs")
+      .option("--port <port>", "its port; default: the one that is running")
       .addHelpText("after", examples("zae-limiter local down"));
   },
   run: async ({ output }, options) => {
     const { engineDown } = await import("../../local/engine.ts");
     const { ended, ...status } = await engineDown(meantPort(options.port));
     const isJson = options.json === true || options.ndjson === true;
-    const text = ended ? `DynamoDB Local at ${status.endpoint} has ended.` : "DynamoDB Local was not running.";
+    const text = ended ? `DynamoDB Local at ${status.endpoint} is stopped.` : "DynamoDB Local was not running.";
     await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
     return EXIT.done;
   },

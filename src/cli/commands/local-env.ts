@@ -17,7 +17,7 @@ const LINE_OF: Readonly<Record<string, (name: string, value: string) => string>>
 export const localEnv: CommandFile<LocalEnvOptions> = {
   configure: (command) => {
     command
-      .option("--port <port>", "where it listens; default: the one that runs, else 8000")
+      .option("--port <port>", "its port; default: the one that is running, else 8000")
       .option("--format <format>", "eval, direnv or powershell", "eval")
       .addHelpText(
         "after",

@@ -17,9 +17,9 @@ export const localLogs: CommandFile<LocalLogsOptions> = {
   endsByInterrupt: true,
   configure: (command) => {
     command
-      .option("-f, --follow", "go on with what is added, until Ctrl-C")
+      .option("-f, --follow", "follow new lines until Ctrl-C")
       .option("--tail <n>", "only the last N lines; default: all")
-      .option("--port <port>", "where it listens; default: the one that runs")
+      .option("--port <port>", "its port; default: the one that is running")
       .addHelpText("after", examples("zae-limiter local logs --tail 20"));
   },
   run: async ({ output, interrupted }, options) => {
@@ -29,7 +29,7 @@ export const localLogs: CommandFile<LocalLogsOptions> = {
     }
     const path = logFile(meantLogPort(options.port));
     if (!existsSync(path)) {
-      throw new NotFoundError("log_not_found", `There is no log at ${path}; \`zae-limiter local up\` begins one.`);
+      throw new NotFoundError("log_not_found", `There is no log at ${path}; \`zae-limiter local up\` starts one.`);
     }
     const lines = tail === undefined ? undefined : Number(tail);
     const decoder = new TextDecoder();

@@ -10,8 +10,8 @@ interface LocalStatusOptions extends GlobalOptions {
 export const localStatus: CommandFile<LocalStatusOptions> = {
   configure: (command) => {
     command
-      .option("--port <port>", "where it listens; default: the one that runs")
-      .addHelpText("after", `${examples("zae-limiter local status")}\nExit codes: 1 when it is not running.\n`);
+      .option("--port <port>", "its port; default: the one that is running")
+      .addHelpText("after", `${examples("zae-limiter local status")}\nExit codes: 1 it is not running.\n`);
   },
   run: async ({ output }, options) => {
     const { engineStatus } = await import("../../local/engine.ts");
@@ -20,7 +20,7 @@ export const localStatus: CommandFile<LocalStatusOptions> = {
     const { running, endpoint, engine, pid, data, log } = status;
     const how = [engine, ...(pid === undefined ? [] : [`pid ${pid}`]), data ?? "in memory"].join(", ");
     const text = running
-      ? `DynamoDB Local runs at ${endpoint} (${how}).\nLog: ${log}`
+      ? `DynamoDB Local is running at ${endpoint} (${how}).\nLog: ${log}`
       : "DynamoDB Local is not running; start it with `zae-limiter local up`.";
     await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
     return running ? EXIT.done : EXIT.refused;

@@ -13,9 +13,9 @@ interface LocalUpOptions extends GlobalOptions {
 export const localUp: CommandFile<LocalUpOptions> = {
   configure: (command) => {
     command
-      .option("--port <port>", "where it listens, on this machine alone", String(LOCAL_PORT))
-      .option("--engine <engine>", "java or docker; default: Java if it is there")
-      .option("--data <folder>", "keep the tables there; default: in memory, gone with it")
+      .option("--port <port>", "port to listen on, on this machine only", String(LOCAL_PORT))
+      .option("--engine <engine>", "java or docker; default: java if installed")
+      .option("--data <folder>", "keep the tables in this folder; default: in memory, lost when it stops")
       .addHelpText(
         "after",
         examples(
@@ -41,8 +41,9 @@ export const localUp: CommandFile<LocalUpOptions> = {
     const { started, ...status } = await engineUp({
       ...{ port: portOf(options.port), engine, data, say, signal: interrupted },
     });
-    if (!started && (engine ?? status.engine) !== status.engine) say(`It was started with ${status.engine}, and runs.`);
-    if (!started && data !== undefined && status.data === undefined) say("It runs without --data: all in memory.");
+    if (!started && (engine ?? status.engine) !== status.engine) say(`It is running with ${status.engine} already.`);
+    if (!started && data !== undefined && status.data === undefined)
+      say("It is running without --data: tables are in memory.");
     await output.write(isJson ? `${JSON.stringify(status)}\n` : sentence(status, started));
     return EXIT.done;
   },
@@ -50,6 +51,6 @@ export const localUp: CommandFile<LocalUpOptions> = {
 
 function sentence({ endpoint, engine, pid, data, log }: EngineStatus, started: boolean): string {
   const how = [engine, ...(pid === undefined ? [] : [`pid ${pid}`]), data ?? "in memory"].join(", ");
-  const where = `DynamoDB Local ${started ? "answers" : "was there already"} at ${endpoint} (${how}).`;
+  const where = `DynamoDB Local ${started ? "is running" : "was running already"} at ${endpoint} (${how}).`;
   return `${where}\nLog: ${log}\nTo use it in this shell: eval "$(zae-limiter local env)"\n`;
 }

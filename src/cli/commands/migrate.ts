@@ -18,9 +18,9 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
   configure: (command) => {
     command
       .option("--name <name>", "the same as --stack")
-      .option("--backup <name>", "make an on-demand backup of that name first")
-      .option("--abort", "take back what was copied; possible until old items are deleted")
-      .option("--take-over", "also a table that the Python original wrote; its clients are kept out from then on")
+      .option("--backup <name>", "create an on-demand backup of this name first")
+      .option("--abort", "undo the migration; possible until old items are deleted")
+      .option("--take-over", "accept a table of the Python original; its clients are locked out afterwards")
       .addHelpText(
         "after",
         examples(
@@ -31,15 +31,15 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
       )
       .addHelpText(
         "after",
-        "\nStop all clients of the table first: while it is migrated nobody may open it. Killed at any point, run it again; it goes" +
-          " on where it was.\n\nExit codes: 1 too late to abort, or clients still write, 3 store, 4 table is not there.\n",
+        "\nStop all clients of the table first: no client can open it during the migration. If migrate is interrupted, run it again" +
+          " to resume.\n\nExit codes: 1 too late to abort, or clients still write; 3 store failed; 4 no such table.\n",
       );
   },
   run: async (context, given) => {
     const { options, stack } = named(given, context);
     const { abort = false, takeOver = false, backup, dryRun = false } = options;
     if (abort && (backup !== undefined || takeOver)) {
-      throw new UsageError("--abort takes a migration back; give it without --backup and --take-over.");
+      throw new UsageError("--abort undoes a migration; give it without --backup and --take-over.");
     }
     const action = abort ? (dryRun ? "planAbort" : "abort") : dryRun ? "plan" : "migrate";
     const table = requiredTable(options, context, "migrate");
@@ -49,7 +49,7 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
     const report = await onTable(stack, async () => {
       if (action === "migrate" && options.yes !== true) await ask(context, options, { ...work, action: "plan" }, run);
       else if (action === "abort") {
-        await confirmed(context, options, `Take back the migration of the table ${stack}?`);
+        await confirmed(context, options, `Undo the migration of the table ${stack}?`);
       }
       return run(work);
     });
@@ -74,15 +74,16 @@ async function ask(
   await confirmed(
     context,
     options,
-    `Migrate the table ${plan.stack} from ${report.from} to ${report.to}, with all its clients stopped` +
-      `${report.wayBack === "backup" || report.wayBack === "pointInTime" ? "" : ", and without a way back"}?`,
+    "All its clients must be stopped" +
+      `${report.wayBack === "backup" || report.wayBack === "pointInTime" ? "" : ", and there is no way back"}. ` +
+      `Migrate the table ${plan.stack} from ${report.from} to ${report.to}?`,
   );
 }
 
 function named(given: MigrateCommandOptions, context: CommandContext) {
   const { name, ...rest } = given;
   if (name !== undefined && rest.stack !== undefined && name !== rest.stack) {
-    throw new UsageError("--name and --stack name the table; give one.");
+    throw new UsageError("--name and --stack are the same; give one.");
   }
   const stack = name ?? rest.stack;
   const options = { ...rest, ...(stack === undefined ? {} : { stack }) };
@@ -111,17 +112,17 @@ async function onTable<Answer>(stack: string, work: () => Promise<Answer>): Prom
 function textOf(report: MigrationReport, stack: string, when: "planned" | "done"): string {
   const { from, to, steps, removed } = report;
   if (removed !== undefined) {
-    return `${stack} is at ${from} again; ${removed} items ${when === "done" ? "were" : "would be"} taken back.\n`;
+    return `${stack} is at ${from} again; ${removed} items ${when === "done" ? "were" : "would be"} removed.\n`;
   }
-  if (steps.length === 0) return `${stack} is at ${to} already; there is nothing to do.\n`;
+  if (steps.length === 0) return `${stack} is at ${to} already; nothing to do.\n`;
   const lines = steps.map(({ version, title, items }) => `  ${version}  ${title}: ${items} items\n`);
   return `${stack}: ${from} -> ${to}\n${lines.join("")}${wayBackText(report, when)}`;
 }
 
 function wayBackText({ wayBack }: MigrationReport, when: "planned" | "done"): string {
   if (wayBack !== "none" && wayBack !== "unknown") return "";
-  const recovery = wayBack === "none" ? "is off" : "cannot be seen";
+  const recovery = wayBack === "none" ? "is off" : "is unknown";
   return when === "planned"
-    ? `No backup is made, and point-in-time recovery ${recovery}: without either there is no way back. Give --backup NAME.\n`
-    : `No backup was made, and point-in-time recovery ${recovery}: without either there is no way back.\n`;
+    ? `No backup will be made and point-in-time recovery ${recovery}: there would be no way back. Give --backup NAME.\n`
+    : `No backup was made and point-in-time recovery ${recovery}: there is no way back.\n`;
 }

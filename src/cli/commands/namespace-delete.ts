@@ -11,9 +11,9 @@ import { namespaceText } from "../show-namespace.ts";
 export const namespaceDelete: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<name>", "it is hidden; its data stays until it is purged")
+      .argument("<name>", "the namespace; its data stays until it is purged")
       .addHelpText("after", examples("zae-limiter namespace delete tenant-z --yes"))
-      .addHelpText("after", "\nExit codes: 1 declined, 4 there is none of that name.\n");
+      .addHelpText("after", "\nExit codes: 1 declined, 4 no such namespace.\n");
   },
   run: (context, options, [name = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -24,7 +24,11 @@ export const namespaceDelete: CommandFile<GlobalOptions> = {
           "The namespace default cannot be deleted; delete its entities instead.",
         );
       }
-      await confirmed(context, options, `Hide the namespace ${name}, so that nobody can use it?`);
+      await confirmed(
+        context,
+        options,
+        `Delete the namespace ${name}? Requests in it will fail; its data stays until it is purged.`,
+      );
       const namespace =
         options.dryRun === true
           ? { ...before, status: "deleted" as const, deletedAtMs: Date.now() }

@@ -11,9 +11,9 @@ import { progressOf } from "../progress.ts";
 export const namespacePurge: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "its id, as `namespace orphans` shows it; its data is removed for good")
+      .argument("<id>", "its id, from `namespace orphans`")
       .addHelpText("after", examples("zae-limiter namespace orphans", "zae-limiter namespace purge --help"))
-      .addHelpText("after", "\nExit codes: 1 it is active, or was declined; 4 there is no deleted one of that id.\n");
+      .addHelpText("after", "\nExit codes: 1 it is active, or declined; 4 no deleted namespace has that id.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -26,13 +26,13 @@ export const namespacePurge: CommandFile<GlobalOptions> = {
         }
         throw orphanMissing(id);
       }
-      await confirmed(context, options, `Remove all data of ${orphan.name} (${id}) for good?`);
+      await confirmed(context, options, `Delete all data of ${orphan.name} (${id}) permanently?`);
       if (options.dryRun === true) {
         await printChange(
           context,
           options,
           { id, records: 0 },
-          () => `All data of ${orphan.name} (${id}) would be removed.\n`,
+          () => `All data of ${orphan.name} (${id}) would be deleted.\n`,
         );
         return EXIT.done;
       }
@@ -44,7 +44,7 @@ export const namespacePurge: CommandFile<GlobalOptions> = {
         context,
         options,
         { id, records },
-        () => `${orphan.name} (${id}) is gone, with ${records} records.\n`,
+        () => `Purged ${orphan.name} (${id}): ${records} records deleted.\n`,
       );
       return EXIT.done;
     }),

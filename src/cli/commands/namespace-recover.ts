@@ -9,9 +9,9 @@ import { namespaceText } from "../show-namespace.ts";
 export const namespaceRecover: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "its id, as `namespace orphans` shows it")
+      .argument("<id>", "its id, from `namespace orphans`")
       .addHelpText("after", examples("zae-limiter namespace orphans", "zae-limiter namespace recover --help"))
-      .addHelpText("after", "\nExit codes: 1 its name is in use again, 4 there is no deleted one of that id.\n");
+      .addHelpText("after", "\nExit codes: 1 its name is in use again, 4 no deleted namespace has that id.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

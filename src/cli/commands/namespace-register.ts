@@ -12,7 +12,7 @@ import { namespaceText } from "../show-namespace.ts";
 export const namespaceRegister: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<name...>", "what is there stays as it is")
+      .argument("<name...>", "names; existing namespaces stay as they are")
       .addHelpText("after", examples("zae-limiter namespace register tenant-a tenant-b"));
   },
   run: (context, options, names) => {

@@ -8,9 +8,9 @@ import { namespaceText } from "../show-namespace.ts";
 export const namespaceShow: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<name>", "which namespace")
+      .argument("<name>", "the namespace")
       .addHelpText("after", examples("zae-limiter namespace show default"))
-      .addHelpText("after", "\nExit codes: 4 there is none of that name.\n");
+      .addHelpText("after", "\nExit codes: 4 no such namespace.\n");
   },
   run: (context, options, [name = ""]) =>
     onStore(context, options, async (limiter) => {

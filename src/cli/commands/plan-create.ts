@@ -19,10 +19,10 @@ export const planCreate: CommandFile<PlanCreateOptions> = {
   configure: (command) => {
     command
       .argument("<id>", "letters, digits and _ . - : @")
-      .option("--name, --display-name <text>", "for people; default: the id")
-      .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
+      .option("--name, --display-name <text>", "display name; default: the id")
+      .option("--meta <key=value>", "free text of yours; repeated", repeated)
       .addHelpText("after", examples("zae-limiter plan create silver --name Silver --meta price=10"))
-      .addHelpText("after", "\nExit codes: 1 it exists already.\n");
+      .addHelpText("after", "\nExit codes: 1 the plan exists.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -10,9 +10,9 @@ import { printChange } from "../print.ts";
 export const planDelete: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<plan>", "which plan")
+      .argument("<plan>", "the plan")
       .addHelpText("after", examples("zae-limiter plan delete gold --dry-run", "zae-limiter plan delete gold --yes"))
-      .addHelpText("after", "\nExit codes: 1 an entity refers to it, or it was declined; 4 there is no such plan.\n");
+      .addHelpText("after", "\nExit codes: 1 an entity uses the plan, or declined; 4 no such plan.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -21,8 +21,8 @@ export const planDelete: CommandFile<GlobalOptions> = {
       if (entity !== undefined) {
         throw new ConflictError(
           "plan_in_use",
-          `Entities refer to the plan ${id}, ${entity.id} among them; give them another with ` +
-            `\`zae-limiter entity update ${entity.id} --plan ID\`, or none, first.`,
+          `Entities use the plan ${id}, such as ${entity.id}; first give them another plan with ` +
+            `\`zae-limiter entity update ${entity.id} --plan ID\`, or none with \`--plan none\`.`,
         );
       }
       await confirmed(context, options, `Delete the plan ${id} with its limits and totals?`);

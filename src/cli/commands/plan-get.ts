@@ -8,9 +8,9 @@ import { planText } from "../show-plan.ts";
 export const planGet: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<plan>", "which plan")
+      .argument("<plan>", "the plan")
       .addHelpText("after", examples("zae-limiter plan get gold", "zae-limiter plan get gold --json"))
-      .addHelpText("after", "\nExit codes: 4 there is no such plan.\n");
+      .addHelpText("after", "\nExit codes: 4 no such plan.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -2,7 +2,7 @@ import { requirePlan } from "../known-plan.ts";
 import { deleteCommand, getCommand, type LevelCommands, setCommand } from "../level-commands.ts";
 
 const LIMITS: LevelCommands = {
-  argument: ["plan", "whose limits"],
+  argument: ["plan", "the plan"],
   hasResource: true,
   what: "limits",
   command: "plan set-limits ID",

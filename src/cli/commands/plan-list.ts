@@ -12,7 +12,7 @@ export const planList: CommandFile<ListOptions> = {
       printList(context, options, {
         page: (request) => pageFrom(limiter.listPlans(request)),
         columns: PLAN_COLUMNS,
-        empty: "There are no plans; make one with `zae-limiter plan create ID`.",
+        empty: "There are no plans; create one with `zae-limiter plan create ID`.",
       }),
     ),
 };

@@ -19,17 +19,17 @@ interface PlanUpdateOptions extends GlobalOptions {
 export const planUpdateCommand: CommandFile<PlanUpdateOptions> = {
   configure: (command) => {
     command
-      .argument("<plan>", "which plan")
-      .option("--name, --display-name <text>", "for people")
-      .option("--meta <key=value>", "set one, the others stay; repeated", repeated)
-      .option("--unset-meta <key>", "remove one; repeated", repeated)
+      .argument("<plan>", "the plan")
+      .option("--name, --display-name <text>", "display name")
+      .option("--meta <key=value>", "set this key, keep the others; repeated", repeated)
+      .option("--unset-meta <key>", "remove this key; repeated", repeated)
       .addHelpText("after", examples("zae-limiter plan update gold --meta price=12"))
-      .addHelpText("after", "\nExit codes: 4 there is no such plan.\n");
+      .addHelpText("after", "\nExit codes: 4 no such plan.\n");
   },
   run: (context, options, [id = ""]) => {
     const { displayName, meta, unsetMeta } = options;
     if (displayName === undefined && meta === undefined && unsetMeta === undefined) {
-      throw new UsageError("Nothing is to be changed; give --name, --meta or --unset-meta.");
+      throw new UsageError("No change is given; give --name, --meta or --unset-meta.");
     }
     return onStore(context, options, async (limiter) => {
       for (;;) {

@@ -10,7 +10,7 @@ interface Options extends UsageOptions {
 export const refusalsList: CommandFile<Options> = {
   configure: (command) => {
     usageOptions(listOptions(command))
-      .option("-l, --limit <name>", "by one limit")
+      .option("-l, --limit <name>", "only refusals by this limit")
       .addHelpText(
         "after",
         examples("zae-limiter refusals list -e key-1 --from 24h", "zae-limiter refusals list -w daily -l tpm --ndjson"),
@@ -30,7 +30,7 @@ export const refusalsList: CommandFile<Options> = {
           { title: "OF", text: ({ level, total }) => (total ? `${level} in total` : level) },
           { title: "REFUSED", text: ({ count }) => String(count), right: true },
         ],
-        empty: "Nobody was refused in that time.",
+        empty: "No refusals in that time.",
       }),
     );
   },

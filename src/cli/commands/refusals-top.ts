@@ -16,10 +16,10 @@ interface Options extends GlobalOptions {
 export const refusalsTop: CommandFile<Options> = {
   configure: (command) => {
     command
-      .option("--by <entity|resource|limit>", "what is added up; default entity")
-      .option("--top <n>", "so many; default 10")
-      .option("--from, --start <instant>", "since when: ISO 8601, or a duration ago such as 7d")
-      .option("--to, --end <instant>", "until when")
+      .option("--by <entity|resource|limit>", "what to group by; default entity")
+      .option("--top <n>", "how many; default 10")
+      .option("--from, --start <instant>", "start: ISO 8601, or a duration ago such as 7d")
+      .option("--to, --end <instant>", "end: ISO 8601, or a duration ago")
       .addHelpText(
         "after",
         examples("zae-limiter refusals top --from 24h", "zae-limiter refusals top --by limit --top 3"),
@@ -36,7 +36,7 @@ export const refusalsTop: CommandFile<Options> = {
         { title: "REFUSED", text: ({ count }) => String(count), right: true },
       ]);
       await printValue(context, options, { items }, () =>
-        items.length === 0 ? "Nobody was refused in that time.\n" : draw(items),
+        items.length === 0 ? "No refusals in that time.\n" : draw(items),
       );
       return EXIT.done;
     });

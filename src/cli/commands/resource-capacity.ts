@@ -7,8 +7,8 @@ import { tableOf } from "../table.ts";
 export const resourceCapacity: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<resource>", "which resource")
-      .argument("<limit>", "which limit")
+      .argument("<resource>", "the resource")
+      .argument("<limit>", "the limit")
       .addHelpText("after", examples("zae-limiter resource capacity gpt-4 tpm"));
   },
   run: (context, options, [resource = "", limit = ""]) =>
@@ -23,7 +23,7 @@ export const resourceCapacity: CommandFile<GlobalOptions> = {
       ]);
       await printValue(context, options, capacity, () => {
         const { totalAvailable, totalCapacity, utilizationPct, entities } = capacity;
-        if (entities.length === 0) return `Nobody has taken ${limit} on ${resource} yet.\n`;
+        if (entities.length === 0) return `No ${limit} has been taken on ${resource} yet.\n`;
         const total = `${limit} on ${resource}: ${totalAvailable} of ${totalCapacity} left, ${Math.round(utilizationPct)}% used.`;
         return `${total}\n\n${draw(entities)}`;
       });

@@ -9,9 +9,9 @@ import { limitsMissing } from "../show-limits.ts";
 export const resourceDeleteDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<resource>", "which resource")
+      .argument("<resource>", "the resource")
       .addHelpText("after", examples("zae-limiter resource delete-defaults gpt-4 --yes"))
-      .addHelpText("after", "\nExit codes: 1 declined, 4 it has none.\n");
+      .addHelpText("after", "\nExit codes: 1 declined, 4 no defaults are set.\n");
   },
   run: (context, options, [resource = ""]) =>
     onStore(context, options, async (limiter) => {

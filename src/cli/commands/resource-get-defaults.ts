@@ -10,9 +10,9 @@ import { levelBlock } from "../show-limits.ts";
 export const resourceGetDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<resource>", "which resource")
+      .argument("<resource>", "the resource")
       .addHelpText("after", examples("zae-limiter resource get-defaults gpt-4"))
-      .addHelpText("after", "\nExit codes: 4 it has none.\n");
+      .addHelpText("after", "\nExit codes: 4 no defaults are set.\n");
   },
   run: (context, options, [resource = ""]) =>
     onStore(context, options, async (limiter) => {

@@ -10,7 +10,7 @@ interface ResourceListOptions extends ListOptions {
 export const resourceList: CommandFile<ResourceListOptions> = {
   configure: (command) => {
     listOptions(command)
-      .option("--with-entity-limits", "those on which entities have limits of their own")
+      .option("--with-entity-limits", "only those on which entities have limits of their own")
       .addHelpText("after", examples("zae-limiter resource list", "zae-limiter resource list --with-entity-limits"));
   },
   run: (context, options) =>

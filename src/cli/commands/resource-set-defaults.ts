@@ -11,9 +11,9 @@ interface ResourceSetDefaultsOptions extends LevelFlags {
 export const resourceSetDefaults: CommandFile<ResourceSetDefaultsOptions> = {
   configure: (command) => {
     levelFlags(command)
-      .argument("<resource>", "which resource; it becomes known by this")
+      .argument("<resource>", "the resource; this makes it known")
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
-      .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
+      .option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated)
       .addHelpText(
         "after",
         examples(

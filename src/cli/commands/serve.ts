@@ -35,42 +35,48 @@ export const serve: CommandFile<ServeOptions> = {
   endsBySignal: true,
   configure: (command) => {
     command
-      .option("--host <host>", "where to listen; beyond this machine only with tokens; default 127.0.0.1")
-      .option("--port <port>", "0 takes a free one; default 4780")
-      .option("--token-file <file>", "who may do what (ZAEL_TOKEN_FILE); default: open to this machine")
-      .option("--tls-cert <file>", "HTTPS: the certificate with its chain, PEM; read again when it changes")
+      .option("--host <host>", "address to listen on; other than this machine only with tokens; default 127.0.0.1")
+      .option("--port <port>", "port to listen on, 0 for a free one; default 4780")
+      .option(
+        "--token-file <file>",
+        "tokens of the callers (ZAEL_TOKEN_FILE); default: open to this machine, without tokens",
+      )
+      .option("--tls-cert <file>", "HTTPS: the certificate and its chain, PEM; reloaded when it changes")
       .option("--tls-key <file>", "its key, PEM")
-      .option("--metrics-port <port>", "/metrics, /healthz and /readyz on a port of their own as well")
-      .option("--metrics-host <host>", "where that one listens; default: as --host")
-      .option("--allow-host <name>", "a further name in Host, as behind a proxy; repeated", repeated)
-      .option("--allow-origin <url>", "an origin whose pages may call; repeated", repeated)
-      .option("--hold-ms <ms>", "for how long an acquire holds that does not say; default 300000")
-      .option("--hold-max-ms <ms>", "the longest it may ask for; default 86400000")
-      .option("--on-expiry <what>", "what becomes of a hold that ends: charge or refund; default charge")
+      .option("--metrics-port <port>", "a second port with only /metrics, /healthz and /readyz")
+      .option("--metrics-host <host>", "address of the second port; default: as --host")
+      .option("--allow-host <name>", "another accepted Host name, as behind a proxy; repeated", repeated)
+      .option("--allow-origin <url>", "an origin whose pages may call the service (CORS); repeated", repeated)
+      .option("--hold-ms <ms>", "how long an acquire holds its tokens by default; default 300000")
+      .option("--hold-max-ms <ms>", "the longest hold a request may ask for; default 86400000")
+      .option("--on-expiry <what>", "what happens when a hold expires: charge or refund; default charge")
       .option("--unit <limit=unit>", "the unit of a limit in RateLimit-Policy, such as tpm=tokens; repeated", repeated)
-      .option("--body-max <bytes>", "of a request; default 65536")
-      .option("--inflight-max <n>", "requests under way; default 1000")
-      .option("--waiting-max <n>", "requests that wait for tokens; default 10000")
-      .option("--streams-max <n>", "event streams; default 100")
-      .option("--drain-ms <ms>", "how long a stop waits for requests under way; default 10000")
-      .option("--durability <how>", "SQLite: what survives a loss of power, normal or full; default normal")
-      .option("--unknown-entities <what>", "ids that were never created: allow or refuse; default allow")
+      .option("--body-max <bytes>", "largest request body; default 65536")
+      .option("--inflight-max <n>", "concurrent requests; default 1000")
+      .option("--waiting-max <n>", "requests waiting for tokens; default 10000")
+      .option("--streams-max <n>", "concurrent event streams; default 100")
+      .option("--drain-ms <ms>", "how long a shutdown waits for running requests; default 10000")
+      .option("--durability <how>", "SQLite: normal or full (survives a power loss); default normal")
+      .option("--unknown-entities <what>", "entities that were never created: allow or refuse; default allow")
       .option(
         "--unnamed-limits <what>",
-        "a hard limit whose measure a request leaves out: allow or refuse; default allow",
+        "requests that do not name the measure of a hard limit: allow or refuse; default allow",
       )
-      .option("--no-dashboard", "the API only")
+      .option("--no-dashboard", "serve the API only")
       .addHelpText("after", examples("zae-limiter serve", "zae-limiter serve --port 0 --token-file tokens.json --json"))
-      .addHelpText("after", "\nExit codes: 0 after SIGTERM or SIGINT, 3 the store or the port cannot be had.\n")
       .addHelpText(
         "after",
-        "\nAn SQLite file is made where there is none. Every option of serve can be given by the environment, as ZAEL_ and its name\nin capitals: ZAEL_PORT, ZAEL_ALLOW_HOST (several with commas between), ZAEL_DASHBOARD=false. What is given wins.\n",
+        "\nExit codes: 0 after SIGTERM or SIGINT, 3 the store cannot be opened, or the port is in use.\n",
+      )
+      .addHelpText(
+        "after",
+        "\nA missing SQLite file is created. Every option of serve can be set by the environment, as ZAEL_ and its name in\ncapitals: ZAEL_PORT, ZAEL_ALLOW_HOST (a list with commas), ZAEL_DASHBOARD=false. Options on the command line win.\n",
       );
   },
   run: async (context, given) => {
     const options = withEnvironment(given, context.env);
     if (options.namespace !== undefined) {
-      throw new UsageError("serve has all namespaces, and they stand in its addresses; leave --namespace out.");
+      throw new UsageError("serve has all namespaces, each under its own URL; leave --namespace out.");
     }
     const { checkService, startService } = await import("../../entry/server.ts");
     const behaviour = behaviourOf(options, context);
@@ -231,7 +237,7 @@ async function announce(
   const { url, host, port, metricsUrl, store, isOpen } = at;
   if (!isLoopback(host) && url.startsWith("http:")) {
     output.note(
-      `${host} is beyond this machine, and there is no TLS: put a proxy in front of the service, or give --tls-cert and --tls-key.\n`,
+      `${host} is reachable from other machines, without TLS: put a proxy in front of the service, or give --tls-cert and --tls-key.\n`,
     );
   }
   if (json === true) {

@@ -8,7 +8,7 @@ export const status: CommandFile<StackCommandOptions> = {
   configure: (command) => {
     nameOption(command)
       .addHelpText("after", examples("zae-limiter status -n limits", "zae-limiter status -n limits --json"))
-      .addHelpText("after", "\nExit codes: 1 the stack or its table is not ready; 3 AWS; 4 there is no such stack.\n");
+      .addHelpText("after", "\nExit codes: 1 the stack or its table is not ready; 3 AWS; 4 no such stack.\n");
   },
   run: async (context, options) => {
     const stack = await stackStatus(stackNameOf(options, context, "status"), awsPlaceOf(options));

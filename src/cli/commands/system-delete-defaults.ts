@@ -10,14 +10,14 @@ export const systemDeleteDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
       .addHelpText("after", examples("zae-limiter system delete-defaults --yes"))
-      .addHelpText("after", "\nExit codes: 1 declined, 4 there are none.\n");
+      .addHelpText("after", "\nExit codes: 1 declined, 4 no defaults are set.\n");
   },
   run: (context, options) =>
     onStore(context, options, async (limiter) => {
       const missing = () => limitsMissing("There are no system defaults", "nothing was deleted");
       const { limits, onUnavailable } = await limiter.getSystemDefaults();
       if (limits.length === 0 && onUnavailable === undefined) throw missing();
-      await confirmed(context, options, "Delete the limits that everybody has on everything else?");
+      await confirmed(context, options, "Delete the system-wide default limits?");
       if (options.dryRun !== true && !(await limiter.deleteSystemDefaults(principalOf(context, options))))
         throw missing();
       await printChange(context, options, { deleted: true }, () => "The system defaults are deleted.\n");

@@ -10,7 +10,7 @@ export const systemGetDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
       .addHelpText("after", examples("zae-limiter system get-defaults"))
-      .addHelpText("after", "\nExit codes: 4 there are none.\n");
+      .addHelpText("after", "\nExit codes: 4 no defaults are set.\n");
   },
   run: (context, options) =>
     onStore(context, options, async (limiter) => {

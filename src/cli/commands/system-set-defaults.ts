@@ -26,15 +26,15 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
   configure: (command) => {
     levelFlags(command)
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
-      .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
-      .option("--on-unavailable <allow|block>", "what an outage of the store means")
-      .option("--usage-kept-days <days>", "for how many days a table keeps usage")
+      .option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated)
+      .option("--on-unavailable <allow|block>", "whether requests pass while the store is unavailable")
+      .option("--usage-kept-days <days>", "how many days a DynamoDB table keeps usage")
       .addHelpText("after", examples("zae-limiter system set-defaults -l rpm:10 --on-unavailable block"));
   },
   run: (context, options) => {
     const { limit, soft, onUnavailable: word } = options;
     if (limit === undefined && word === undefined && options.usageKeptDays === undefined)
-      throw new UsageError("Nothing is to be set; give -l LIMIT, --on-unavailable or --usage-kept-days.");
+      throw new UsageError("No change is given; give -l LIMIT, --on-unavailable or --usage-kept-days.");
     const usageKeptDays = options.usageKeptDays === undefined ? undefined : daysOf(options.usageKeptDays);
     const onUnavailable = word === undefined ? undefined : choiceOf(word, ["allow", "block"], "--on-unavailable");
     const given = limit === undefined ? undefined : checkedLimits(limitsOf(limit, soft ?? []));

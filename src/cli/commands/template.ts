@@ -8,19 +8,16 @@ import { nameOption, stackNameIn } from "../stack-place.ts";
 export const template: CommandFile<DeployOptions> = {
   configure: (command) => {
     deployOptions(nameOption(command))
-      .option(
-        "--code-bucket <bucket>",
-        "the bucket that has the code of the functions: aggregator.zip, provisioner.zip",
-      )
-      .option("--code-prefix <prefix>", "what stands before these names, another for each version")
+      .option("--code-bucket <bucket>", "the bucket with the functions' code: aggregator.zip, provisioner.zip")
+      .option("--code-prefix <prefix>", "a prefix of these names, different for each version")
       .addHelpText(
         "after",
         examples("zae-limiter template -n limits", "zae-limiter template --no-iam --no-alarms --json"),
       )
       .addHelpText(
         "after",
-        "\nMakes nothing and asks nobody. Without a name the stack's own counts, whatever it is deployed as. The code of the " +
-          "functions is not in it: `lambda-export` writes that, for a bucket that --code-bucket names. Without one, `deploy` or `update` " +
+        "\nCreates nothing and calls no service. Without a name, the template uses the name it is deployed under. The code of the " +
+          "functions is not in it: write it with `lambda-export` and upload it to the bucket of --code-bucket. Otherwise `deploy` or `update` " +
           "uploads the code, and `init` sets up the table.\n",
       );
   },

@@ -15,23 +15,20 @@ interface TokenAddOptions extends GlobalOptions {
 export const tokenAdd: CommandFile<TokenAddOptions> = {
   configure: (command) => {
     command
-      .argument("<file>", "the token file; made where there is none")
-      .option("--id <id>", "whom the audit trail names")
-      .option("--namespaces <names>", "with commas between, or '*' for all and to make and remove them")
-      .option("--scopes <scopes>", "with commas between: acquire, read, admin")
-      .option("--expires-in <duration>", "refused from then on, such as 30d; default: never")
+      .argument("<file>", "the token file; created if missing")
+      .option("--id <id>", "the caller's name in the audit log")
+      .option("--namespaces <names>", "names with commas, or '*' for all namespaces and to create and delete them")
+      .option("--scopes <scopes>", "acquire, read, admin, with commas")
+      .option("--expires-in <duration>", "lifetime, such as 30d; default: unlimited")
       .addHelpText(
         "after",
         examples("zae-limiter token add tokens.json --id gateway --namespaces default --scopes acquire"),
       )
-      .addHelpText(
-        "after",
-        "\nThe token is printed once; the file has only its hash. Exit codes: 1 the id is there.\n",
-      );
+      .addHelpText("after", "\nThe token is printed once; the file has only its hash. Exit codes: 1 the id exists.\n");
   },
   run: async (context, options, [file = ""]) => {
     const { id, namespaces, scopes, expiresIn } = options;
-    if (id === undefined) throw new UsageError("Whose token is it? Give --id, such as --id gateway.");
+    if (id === undefined) throw new UsageError("The token needs an id; give --id, such as --id gateway.");
     if (namespaces === undefined) throw new UsageError("Give --namespaces, such as --namespaces default, or '*'.");
     if (scopes === undefined) throw new UsageError("Give --scopes, such as --scopes acquire,read.");
     const about = {
@@ -46,10 +43,10 @@ export const tokenAdd: CommandFile<TokenAddOptions> = {
     else await whileLocked(file, (real) => addToken(real, token, about));
     const shown = options.dryRun === true ? about : { ...about, token };
     await printChange(context, options, shown, () =>
-      options.dryRun === true ? `A token ${id} in ${file}.\n` : `${token}\n`,
+      options.dryRun === true ? `Would add the token ${id} to ${file}.\n` : `${token}\n`,
     );
     if (options.json !== true && options.quiet !== true && options.dryRun !== true) {
-      context.output.note(`This is the token of ${id}; it is not shown again.\n`);
+      context.output.note(`This is the token ${id}. It is not shown again.\n`);
     }
     return EXIT.done;
   },

@@ -11,17 +11,17 @@ export const tokenRemove: CommandFile<TokenRemoveOptions> = {
   configure: (command) => {
     command
       .argument("<file>", "the token file")
-      .argument("[id]", "whose token")
-      .option("--id <id>", "the same")
+      .argument("[id]", "the id of the token")
+      .option("--id <id>", "the id of the token")
       .addHelpText("after", examples("zae-limiter token remove tokens.json --id ops"))
       .addHelpText(
         "after",
-        "\nServices refuse it within a second, and end its event streams. Exit codes: 4 not there.\n",
+        "\nServices refuse the token within a second and end its event streams.\n\nExit codes: 4 no such token.\n",
       );
   },
   run: async (context, options, [file = "", named]) => {
     const id = named ?? options.id;
-    if (id === undefined) throw new UsageError("Whose token is to be removed? Give --id, such as --id gateway.");
+    if (id === undefined) throw new UsageError("No token is named; give --id, such as --id gateway.");
     if (named !== undefined && options.id !== undefined && named !== options.id) {
       throw new UsageError(`The id is given twice, "${named}" and "${options.id}"; give one.`);
     }

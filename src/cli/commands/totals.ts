@@ -3,7 +3,7 @@ import { requirePlan } from "../known-plan.ts";
 import { deleteCommand, getCommand, type LevelCommands, setCommand } from "../level-commands.ts";
 
 const ENTITY: LevelCommands = {
-  argument: ["id", "whose totals, over all resources"],
+  argument: ["id", "the entity"],
   what: "totals",
   command: "entity set-totals acme",
   scopeOf: (entityId) => ({ level: "entityTotal", entityId }),
@@ -11,7 +11,7 @@ const ENTITY: LevelCommands = {
 };
 
 const PLAN: LevelCommands = {
-  argument: ["plan", "whose totals, for each entity of it"],
+  argument: ["plan", "the plan"],
   what: "totals",
   command: "plan set-totals gold",
   require: async (limiter, id) => {

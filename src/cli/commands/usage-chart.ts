@@ -14,7 +14,7 @@ interface UsageChartOptions extends UsageOptions {
 export const usageChart: CommandFile<UsageChartOptions> = {
   configure: (command) => {
     usageOptions(command)
-      .option("-l, --limit <name>", "of one limit")
+      .option("-l, --limit <name>", "only this limit")
       .addHelpText(
         "after",
         examples("zae-limiter usage chart -r gpt-4 --from 24h", "zae-limiter usage chart -w daily -l tpm --from 30d"),
@@ -28,7 +28,7 @@ export const usageChart: CommandFile<UsageChartOptions> = {
       const paint = paintOf(context, options);
       await printValue(context, options, { window: request.window, series }, () =>
         series.length === 0
-          ? "Nothing was used in that time.\n"
+          ? "No usage in that time.\n"
           : series
               .map((one) => chartText(one, { columns, paint, labelOf: (ms) => windowText(request.window, ms) }))
               .join("\n"),

@@ -22,7 +22,7 @@ export const usageList: CommandFile<UsageOptions> = {
           { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },
           { title: "TOKENS", text: ({ counters }) => countersText(counters), flexible: true },
         ],
-        empty: "Nothing was used in that time.",
+        empty: "No usage in that time.",
       }),
     );
   },

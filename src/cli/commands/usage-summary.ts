@@ -22,7 +22,7 @@ export const usageSummary: CommandFile<UsageOptions> = {
 function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthly"): string {
   const { snapshotCount, total, average, requests, overdrafts, bypassed, firstWindowStartMs, lastWindowStartMs } =
     summary;
-  if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "Nothing was used in that time.\n";
+  if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "No usage in that time.\n";
   const rounded = Object.fromEntries(
     Object.entries(average).map(([limit, tokens]) => [limit, Math.round(tokens * 10) / 10]),
   );

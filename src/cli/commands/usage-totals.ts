@@ -14,7 +14,7 @@ interface UsageTotalsOptions extends UsageOptions {
 export const usageTotals: CommandFile<UsageTotalsOptions> = {
   configure: (command) => {
     usageOptions(command)
-      .option("--by <entity|resource>", "one sum for each; default entity")
+      .option("--by <entity|resource>", "what to group by; default entity")
       .addHelpText(
         "after",
         examples(
@@ -22,10 +22,7 @@ export const usageTotals: CommandFile<UsageTotalsOptions> = {
           "zae-limiter usage totals --by resource -e proj-1 -w daily --from 30d",
         ),
       )
-      .addHelpText(
-        "after",
-        "\nAn entity that is charged for others has their usage in its own sum: add up one level, never two.\n",
-      );
+      .addHelpText("after", "\nThe sum of a parent includes its children: add up entities of one level only.\n");
   },
   run: (context, options) => {
     const request = usageRequest(options, Date.now());
@@ -38,7 +35,7 @@ export const usageTotals: CommandFile<UsageTotalsOptions> = {
         { title: "TOKENS", text: ({ total }) => countersText(total), flexible: true },
       ]);
       await printValue(context, options, { items }, () =>
-        items.length === 0 ? "Nothing was used in that time.\n" : draw(items),
+        items.length === 0 ? "No usage in that time.\n" : draw(items),
       );
       return EXIT.done;
     });

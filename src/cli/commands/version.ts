@@ -13,7 +13,7 @@ export const version: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
       .addHelpText("after", examples("zae-limiter version", "zae-limiter --version"))
-      .addHelpText("after", "\nThe store and its schema are shown where one can be reached.\n");
+      .addHelpText("after", "\nShows the store and its schema if one can be reached.\n");
   },
   run: async (context, options) => {
     const url = serviceUrl(options, context);

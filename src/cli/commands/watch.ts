@@ -19,13 +19,17 @@ export const watch: CommandFile<WatchOptions> = {
   endsByInterrupt: true,
   configure: (command) => {
     command
-      .option("-e, --entity <id>", "buckets of one entity")
-      .option("-r, --resource <resource>", "buckets on one resource")
-      .option("-c, --consume <measure=n>", "whether so much would be refused; default one token; repeated", repeated)
-      .option("--interval <duration>", "how often it looks; default 1s")
-      .option("--once", "look once, and end")
+      .option("-e, --entity <id>", "only this entity")
+      .option("-r, --resource <resource>", "only this resource")
+      .option(
+        "-c, --consume <measure=n>",
+        "mark limits that would refuse this much; default one token; repeated",
+        repeated,
+      )
+      .option("--interval <duration>", "refresh interval; default 1s")
+      .option("--once", "print once and exit")
       .addHelpText("after", examples("zae-limiter watch -r gpt-4 --once", "zae-limiter watch -e key-1 --once --json"))
-      .addHelpText("after", "\nOn a terminal it draws until Ctrl-C. Elsewhere it needs --once or --ndjson.\n");
+      .addHelpText("after", "\nOn a terminal, watch draws until Ctrl-C. Elsewhere it needs --once or --ndjson.\n");
   },
   run: (context, options) => {
     const intervalMs = durationMs(options.interval ?? "1s", "--interval");
@@ -34,7 +38,7 @@ export const watch: CommandFile<WatchOptions> = {
     const query = bucketQuery(context, options);
     const isScreen = options.once !== true && options.ndjson !== true;
     if (isScreen && (!context.terminal.stdout || options.json === true)) {
-      throw new UsageError("watch draws on a terminal; elsewhere give --once, or --ndjson to go on.");
+      throw new UsageError("watch draws only on a terminal; elsewhere give --once, or --ndjson to continue.");
     }
     return onStore(context, options, async (limiter) => {
       let before: Look | undefined =

@@ -19,9 +19,10 @@ export const aboutRoutes: readonly Route[] = [
     summary: "Check that the service accepts requests",
     answers: { 200: { description: "The store is available.", schema: output.readiness } },
     handle: async ({ service }): Promise<Answer> => {
-      if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
+      if (service.isStopping())
+        throw new Problem("stopping", "The service is stopping; try another instance, or later.");
       if (await service.isReady()) return { status: 200, body: { status: "ready" } };
-      throw new Problem("unavailable", "The store does not answer; its address or the network may be wrong.");
+      throw new Problem("unavailable", "The store does not respond; check its address and the network.");
     },
   }),
   route({

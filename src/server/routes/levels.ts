@@ -49,7 +49,7 @@ export function totalOf(query: LevelQuery): ConfigScope {
 
 function oneOwner(query: LevelQuery): LevelQuery {
   if (query.entityId === undefined || query.planId === undefined) return query;
-  throw invalid([{ pointer: "/planId", detail: "there is an entityId, too; name the entity or the plan" }]);
+  throw invalid([{ pointer: "/planId", detail: "entityId is given too; name the entity or the plan" }]);
 }
 
 /** What a level says itself: limits, policy and, at the system level, what an outage means. */
@@ -188,8 +188,8 @@ async function otherwise(limiter: Limiter, level: ConfigScope): Promise<Problem>
 function changedMeanwhile(level: ConfigScope, config: StoredConfig): Problem {
   const isThere = saysSomething(config);
   const detail = isThere
-    ? `This level (${level.level}) does not say what the request expects: it was changed meanwhile. Read it again, then decide.`
-    : `Nothing is stored at this level (${level.level}), and the request expects something: it was deleted meanwhile, or never set.`;
+    ? `The limits of this level (${level.level}) were changed in the meantime. Read them again before you change them.`
+    : `This level (${level.level}) has no limits any more: they were deleted in the meantime, or never set.`;
   return new Problem("limits_changed", detail, {
     ...(isThere ? { headers: { etag: etagOf(config) } } : {}),
     members: { current: { ...level, ...config } },
@@ -197,5 +197,5 @@ function changedMeanwhile(level: ConfigScope, config: StoredConfig): Problem {
 }
 
 function none({ level }: ConfigScope): Problem {
-  return new Problem("limits_not_found", `Nothing is stored at this level (${level}); set limits there with PUT.`);
+  return new Problem("limits_not_found", `This level (${level}) has no limits; set them with PUT.`);
 }
