@@ -91,7 +91,7 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
       const report = JSON.parse(planned.stdout) as Report;
       assert.equal(report.dryRun, true);
       assert.ok((report.removed ?? 0) > 5, planned.stdout);
-      assert.match((await here(["migrate", ...at(table), "--abort", "--dry-run"])).stdout, /items would be taken back/);
+      assert.match((await here(["migrate", ...at(table), "--abort", "--dry-run"])).stdout, /items would be removed/);
       assert.deepEqual(await contents(dynamodb, table), before);
       const done = await here(["migrate", ...at(table), "--abort", "--yes", "--json"]);
       const { dryRun: _, ...same } = report;

@@ -305,7 +305,7 @@ entities:
     const event = eventOf({ RequestType: "Create", ResourceProperties: AB });
     const open = () => RateLimiter.open({ store: other.store, timeoutMs: 10_000 });
     const { Status, Reason } = await handleOn(event, open, signal.signal);
-    assert.deepEqual([Status, /over after 1 changes, which stay/.test(Reason ?? "")], ["FAILED", true], Reason);
+    assert.deepEqual([Status, /timed out after 1 changes, which stay/.test(Reason ?? "")], ["FAILED", true], Reason);
     assert.equal((await limiter.getResourceDefaults("a")).length, 1);
     assert.deepEqual(await limiter.getResourceDefaults("b"), []);
   });

@@ -100,7 +100,7 @@ await describeDynamo("the version record", (dynamodb) => {
         new RegExp(`upgrade it with \`zae-limiter migrate --name ${table}\``),
       ],
       [{ schema_version: S("0.11.0") }, "schema_version", /update this package/],
-      [{ client_min_version: S("0.18.0") }, "client_version", /demands clients.*0\.18\.0.*update this package/],
+      [{ client_min_version: S("0.18.0") }, "client_version", /needs clients.*0\.18\.0.*update this package/],
       [
         { schema_version: S("0.8.0"), ...migrating("copy") },
         "table_migrating",
