@@ -72,7 +72,7 @@ test("a number that is none and a store that is none are told with what can be g
     await said("test/simulate.ts", "--store", "redis"),
     /^--store is "redis"; give one of memory, sqlite, .+\.\n$/,
   );
-  assert.match(await said("bench/run.ts", "speed"), /^Unknown bench "speed"; give some of memory, .+\.\n$/);
+  assert.match(await said("bench/run.ts", "speed"), /^Unknown bench "speed"; give some of admission, .+\.\n$/);
 });
 
 /** An `npm` that only fails, with 7: what it is asked for does not happen. */

@@ -16,6 +16,22 @@ export interface Mark {
   readonly spends: boolean;
 }
 
+/** What is left by the mark that leaves least, of those that count; nothing without any. All in units. */
+export function leastLeft(
+  marks: readonly Mark[],
+  counts: (mark: Mark) => boolean,
+  dripped: bigint,
+  taken: bigint,
+): bigint {
+  let least: bigint | undefined;
+  for (const mark of marks) {
+    if (!counts(mark)) continue;
+    const left = mark.brim + (dripped - mark.dripped) - (taken - mark.takenBefore);
+    if (least === undefined || left < least) least = left;
+  }
+  return least ?? 0n;
+}
+
 /** From one reset of a quota to the next, in millitokens. What is given back finds its way by it. */
 export interface ModelPeriod {
   /** The calendar it goes by, or that it is a session. */

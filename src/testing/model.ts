@@ -7,6 +7,7 @@ import {
   floorDiv,
   goneOn,
   isSamePeriod,
+  leastLeft,
   type Mark,
   type ModelPeriod,
   type ModelSeed,
@@ -182,7 +183,8 @@ export class ModelLimit {
     }
     if (limit.soft) this.#period.unbounded = true;
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
-    if (before.soft && !limit.soft && level < 0n) this.#forgive();
+    if (before.soft && !limit.soft && level < 0n) this.#marks = [];
+    this.#mark(this.#epochMs, 0n, false);
     this.#mark(this.#epochMs, lesser(brim, this.brimMilli), false);
     if (limit.resetAfterMs === undefined) return;
     if (this.#nextResetMs <= this.#epochMs) this.#renew(this.#epochMs);
@@ -314,12 +316,9 @@ export class ModelLimit {
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
-    if (this.#resets) {
-      const level = this.levelMilli(readingMs);
-      // All of it is there in the window of now, and nothing is out: the others find it full, too.
-      const isUntouched = level >= this.brimMilli - 1n && this.#period.granted <= 0n;
-      return this.#toppedUp === 0n && (level >= least || isUntouched);
-    }
+    // All of it is there in the window of now, and nothing is out: the other windows find it full, too.
+    const isUntouched = () => this.levelMilli(readingMs) >= this.brimMilli - 1n && this.#period.granted <= 0n;
+    if (this.#resets) return this.#toppedUp === 0n && (this.levelMilli(readingMs) >= least || isUntouched());
     const spent = this.#marks.some(({ spends }) => spends);
     return !spent || this.#left(readingMs, (mark) => mark.spends) >= least * this.#unitsPerMilli;
   }
@@ -365,11 +364,6 @@ export class ModelLimit {
     this.#mark(atMs, this.#inForce.capacity, false);
   }
 
-  #forgive(): void {
-    this.#marks = [];
-    this.#mark(this.#epochMs, 0n, false);
-  }
-
   #open(milli: number, readingMs: number): void {
     if (this.#limit.resetAfterMs === undefined || milli === 0) return;
     const windowStartMs = Math.max(readingMs, this.#epochMs);
@@ -378,14 +372,7 @@ export class ModelLimit {
   }
 
   #left(readingMs: number, counts: (mark: Mark) => boolean): bigint {
-    let least: bigint | undefined;
-    const dripped = this.#dripped(readingMs);
-    for (const mark of this.#marks) {
-      if (!counts(mark)) continue;
-      const left = mark.brim + (dripped - mark.dripped) - (this.#taken - mark.takenBefore);
-      if (least === undefined || left < least) least = left;
-    }
-    return least ?? 0n;
+    return leastLeft(this.#marks, counts, this.#dripped(readingMs), this.#taken);
   }
 
   #mark(readingMs: number, brimMilli: bigint, spends: boolean): void {
