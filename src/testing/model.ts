@@ -183,8 +183,10 @@ export class ModelLimit {
     }
     if (limit.soft) this.#period.unbounded = true;
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
-    if (before.soft && !limit.soft && level < 0n) this.#marks = [];
-    this.#mark(this.#epochMs, 0n, false);
+    if (before.soft && !limit.soft && level < 0n) {
+      this.#marks = [];
+      this.#mark(this.#epochMs, 0n, false);
+    }
     this.#mark(this.#epochMs, lesser(brim, this.brimMilli), false);
     if (limit.resetAfterMs === undefined) return;
     if (this.#nextResetMs <= this.#epochMs) this.#renew(this.#epochMs);
