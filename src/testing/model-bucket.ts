@@ -101,6 +101,11 @@ export class ModelBucket {
     return this.#limits.get(name);
   }
 
+  /** Whether only the store can say how a limit stands, until it was looked at. */
+  isDoubted(name: string): boolean {
+    return this.#perhaps.has(name) || this.#limits.get(name)?.isDoubted === true;
+  }
+
   /**
    * Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. Changes of
    * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.

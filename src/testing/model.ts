@@ -146,7 +146,9 @@ export class ModelLimit {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
-    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) {
+    // A part may owe as much less as there are parts: they may be joined.
+    const owedMost = MOST / BigInt(this.#part?.count ?? 1);
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -owedMost) {
       this.#period.isUncounted = true;
       return;
     }
@@ -201,6 +203,11 @@ export class ModelLimit {
     if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) {
       this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.#epochMs : undefined };
     }
+  }
+
+  /** Whether only the store can say how it stands, until it was looked at. */
+  get isDoubted(): boolean {
+    return this.#pastDoubt !== undefined || this.#otherStart !== undefined;
   }
 
   /** A store may round what drips by a millitoken: so it knows a session that was full, or not, but for that, by either. */
@@ -323,11 +330,6 @@ export class ModelLimit {
     if (this.#resets) return this.#toppedUp === 0n && (this.levelMilli(readingMs) >= least || isUntouched());
     const spent = this.#marks.some(({ spends }) => spends);
     return !spent || this.#left(readingMs, (mark) => mark.spends) >= least * this.#unitsPerMilli;
-  }
-
-  /** A part may owe as much less as there are parts: they may be joined. */
-  get #owedMost(): bigint {
-    return MOST / BigInt(this.#part?.count ?? 1);
   }
 
   get #resets(): boolean {

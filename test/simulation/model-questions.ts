@@ -20,9 +20,10 @@ export function overdrawnIn(
     const limit = model.limit(name);
     if (!limit?.limit.soft) return [];
     let level = limit.levelMilli(nowMs);
-    // To within a millitoken the store's own level decides.
+    // To within a millitoken the store's own level decides; so it does where it may have forgotten the limit, or begun it anew.
     const stored = state.limits.find((one) => one.name === name);
-    if (level >= -1n && level <= 0n && stored !== undefined) level = storedMilli(stored, state.epochMs, nowMs);
+    const isNear = level >= -1n && level <= 0n;
+    if ((isNear || model.isDoubted(name)) && stored !== undefined) level = storedMilli(stored, state.epochMs, nowMs);
     return level < 0n ? [name] : [];
   });
 }
