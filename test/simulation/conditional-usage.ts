@@ -89,6 +89,7 @@ export class AppliedUsage extends UsageLedger {
     const first = this.#firsts.get(of);
     if (first === undefined) {
       this.#firsts.set(of, trace);
+      if (counted !== undefined) toldFirst(counted, trace.parts.find((part) => part.of === of)?.undoes ?? []);
       const undone = counted?.overdrafts[counted.undone];
       if (counted !== undefined && undone !== undefined) counted.undone++;
       return undone;
@@ -110,6 +111,16 @@ export class AppliedUsage extends UsageLedger {
     const known = snapshots.filter(({ entityId }) => !this.#deleted.has(entityId));
     return super.problems(known);
   }
+}
+
+/**
+ * A claim whose answers were lost may have landed twice, and left a limit below zero by one landing alone. A give-back takes back
+ * the landing that it was told of, so that one goes first.
+ */
+function toldFirst({ overdrafts, undone }: CountedClaim, told: readonly string[]): void {
+  const text = told.toSorted().join();
+  const at = overdrafts.findIndex((one, i) => i >= undone && one.toSorted().join() === text);
+  if (at > undone) overdrafts.splice(undone, 0, ...overdrafts.splice(at, 1));
 }
 
 /** A shard as it was before parts of the write that left it so. */
