@@ -178,7 +178,9 @@ function drawnFor(
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
   const at = { readingMs: nowMs, atMs };
-  const installed = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
+  // Limits of its own that no shard has any more are kept beside the others, for what is bought of them.
+  const installed = (state: BucketState) =>
+    [wanted.by, operation].reduce((held, install) => withLimitsAt(held, { ...at, install }, env.calendar), state);
   const states = images.map(({ state }) => installed(state));
   const full = withoutRoom(states, wanted.amounts);
   if (full !== undefined) return tooLarge(full);

@@ -158,6 +158,6 @@ await describeArchive("the audit archive in S3", (servers) => {
     await assert.rejects(collect(eventsOf(ground.objects, EVERYTHING)), { code: "archive_not_found" });
     const { failedAt, cause } = await archiveBatch([expired(0)], "s", ground.archive);
     assert.equal(failedAt, 0);
-    assert.match(String(cause), /no bucket for the archive s3:\/\/no-such-bucket; make it/);
+    assert.match(String(cause), /no bucket for the archive s3:\/\/no-such-bucket; create it/);
   });
 });

@@ -66,8 +66,9 @@ export class Purchased {
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
-      const by = others ?? operation;
-      model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
+      for (const by of others === undefined ? [operation] : [others, operation]) {
+        model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
+      }
       model.advance(trace.readingMs);
       return [{ change, model, image }];
     });

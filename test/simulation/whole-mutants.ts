@@ -9,7 +9,7 @@ const PINNED = /^(rf|bn|b_.*_tk)$/;
 export const WHOLE_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a give-back to a soft quota that always goes to the first shard": {
     layer: "items",
-    caughtAs: /and its period leaves/,
+    caughtAs: /given back above a shard's brim|and its period leaves/,
     spoil: (items) =>
       overriding(items, {
         write: (write, call) =>
