@@ -161,7 +161,7 @@ test("explain says what applies, from which level, what is held and what would h
   ]);
   // Five are missing at the team, which has forty a minute.
   assert.deepEqual([told.outcome, told.retryAfterMs, told.primary?.entityId], ["refused", 7_500, "team"]);
-  assert.match(told.reason ?? "", /rpm of team holds 30 of 35/);
+  assert.match(told.reason ?? "", /rpm of team has 30 left, 35 requested/);
   assert.equal((await limiter.explain({ ...ON_API, consume: { rpm: 30 } })).outcome, "granted");
   const never = await limiter.explain({ ...ON_API, consume: { rpm: 101 } });
   assert.deepEqual([never.outcome, never.retryAfterMs], ["never", Number.POSITIVE_INFINITY]);

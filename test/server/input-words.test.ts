@@ -30,7 +30,7 @@ test("a wrong body is told what is wrong in plain words, the misspelled name fir
   const rpm = { name: "rpm", capacity: 1, refillAmount: 1, refillPeriodMs: 60_000 };
   for (const [limits, detail] of [
     [[{ ...rpm, capcity: 5 }], "/limits/0/capcity: it is unknown; did you mean capacity?"],
-    [[{ ...rpm, reset: 5 }], "/limits/0/reset: it is 5; give an object or a text."],
+    [[{ ...rpm, reset: 5 }], "/limits/0/reset: it is 5; give an object or a string."],
     [
       [{ ...rpm, reset: { corn: "0 0 * * *", cron: "0 0 * * *" } }],
       "/limits/0/reset/corn: it is unknown; did you mean cron?",
