@@ -90,11 +90,43 @@ export interface ModelSeed {
   readonly before: readonly ModelPeriod[];
 }
 
+/** What the rules have to say that a limit went by earlier. */
+export interface Past {
+  /** When the last of them would have filled it; and by when it surely has. */
+  readonly filledAtMs: number;
+  readonly filledByMs: number;
+  /** Holding so much, it lacks nothing by any of them that drips. */
+  readonly brim: bigint;
+}
+
+export const NO_PAST: Past = {
+  filledAtMs: Number.NEGATIVE_INFINITY,
+  filledByMs: Number.NEGATIVE_INFINITY,
+  brim: 0n,
+};
+
+/** Whatever it holds, until then it is not as if it had never been. */
+export function pastUntil(atMs: number): Past {
+  return { filledAtMs: atMs, filledByMs: atMs, brim: BigInt(Number.MAX_SAFE_INTEGER) };
+}
+
+/** With a rule that it no longer goes by. */
+export function pastWith(past: Past, ...rule: Parameters<typeof filledAtMs>): Past {
+  const [limit, { brim }, atMs] = rule;
+  const filled = filledAtMs(...rule);
+  const own = filled <= atMs ? 0n : ruleOf(limit) === "drip" ? brim : pastUntil(atMs).brim;
+  return {
+    filledAtMs: Math.max(past.filledAtMs, filled),
+    filledByMs: Math.max(past.filledByMs, filledByMs(...rule)),
+    brim: own > past.brim ? own : past.brim,
+  };
+}
+
 /**
  * When a limit would be full again by its rule, from what it holds now; not before that may it be forgotten. With windows,
  * the instant itself: then nothing is said.
  */
-export function filledAtMs(
+function filledAtMs(
   limit: Limit,
   {
     level,
@@ -116,7 +148,7 @@ export function filledAtMs(
 }
 
 /** By when it surely is, also for a store that goes on as if it were empty, or knows the largest of its windows. */
-export function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
+function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
   const [limit, { level, brim, inForce, windowStartMs }, atMs, calendar] = asked;
   if (limit.soft) return atMs;
   if (limit.reset !== undefined) return calendar.nextReset(limit.reset.cron, limit.reset.tz ?? "UTC", atMs);

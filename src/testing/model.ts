@@ -2,8 +2,6 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import {
   divisor,
-  filledAtMs,
-  filledByMs,
   floorDiv,
   goneOn,
   isSamePeriod,
@@ -11,7 +9,11 @@ import {
   type Mark,
   type ModelPeriod,
   type ModelSeed,
+  NO_PAST,
+  type Past,
   type PastDoubt,
+  pastUntil,
+  pastWith,
   resetAfter,
   ruleOf,
   type WriteKind,
@@ -57,9 +59,7 @@ export class ModelLimit {
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
-  /** When the last of the rules that it went by earlier would have filled it; and by when it surely has. */
-  #filledAtMs = Number.NEGATIVE_INFINITY;
-  #filledByMs = Number.NEGATIVE_INFINITY;
+  #past: Past = NO_PAST;
   /** A session that came about while only the store knows to the millitoken whether an earlier rule counts still. */
   #pastDoubt: PastDoubt | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
@@ -91,7 +91,7 @@ export class ModelLimit {
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
     model.#toppedUp = BigInt(toppedUpMilli);
     // Which rules it went by before is the store's to say.
-    model.#filledByMs = Number.POSITIVE_INFINITY;
+    model.#past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
     const begun = model.#begun();
     const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
     model.#period = { ...begun, ...goneOn(same), windowStartMs, allowed: BigInt(tokensMilli) };
@@ -163,10 +163,10 @@ export class ModelLimit {
     const { windowStartMs } = this.#period;
     const byHand = this.period?.byHand ?? 0;
     const held = { level, brim, inForce: this.#inForce, windowStartMs };
-    this.#filledAtMs = Math.max(this.#filledAtMs, filledAtMs(before, held, this.#epochMs, this.#calendar));
-    this.#filledByMs = Math.max(this.#filledByMs, filledByMs(before, held, this.#epochMs, this.#calendar));
+    this.#past = pastWith(this.#past, before, held, this.#epochMs, this.#calendar);
     // Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken.
-    const past = this.#filledByMs <= this.#epochMs ? "gone" : this.#filledAtMs > this.#epochMs ? "there" : "doubtful";
+    const { filledAtMs, filledByMs } = this.#past;
+    const past = filledByMs <= this.#epochMs ? "gone" : filledAtMs > this.#epochMs ? "there" : "doubtful";
     const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
     this.#drippedBefore = this.#dripped(this.#epochMs);
     this.#sinceMs = this.#epochMs;
@@ -282,8 +282,7 @@ export class ModelLimit {
     this.#renew(this.#epochMs);
     this.#period.byHand = !this.#resets ? 0 : by === "hand" ? byHand + 1 : byHand;
     // The count tells what was taken before from what is taken after, so it is kept to the end of the period.
-    this.#filledAtMs = by === "hand" && this.#limit.reset ? this.#period.untilMs : Number.NEGATIVE_INFINITY;
-    this.#filledByMs = this.#filledAtMs;
+    this.#past = by === "hand" && this.#limit.reset ? pastUntil(this.#period.untilMs) : NO_PAST;
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */
@@ -321,7 +320,8 @@ export class ModelLimit {
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
     // A clock behind the epoch counts as the epoch.
-    if (this.#filledAtMs > Math.max(readingMs, this.#epochMs)) return false;
+    const isPast = this.#past.filledAtMs <= Math.max(readingMs, this.#epochMs);
+    if (!isPast && this.levelMilli(readingMs) < this.#past.brim) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;

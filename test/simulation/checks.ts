@@ -286,7 +286,9 @@ function askedOf(
   of: { readonly entityId: string; readonly resource: string; readonly limit: string; readonly tokens: number },
 ): AskedOf {
   const { entityId, resource, limit, tokens } = of;
-  const claim = operation.claims.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
+  // What it sent before it read configuration once more says nothing of by what it goes now.
+  const sent = operation.hasRead ? [] : operation.claims;
+  const claim = sent.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
   const given = operation.request?.entityId === entityId ? (operation.request.limits ?? []) : [];
   const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : operation.askedFromMs;
   const known = claim?.set.limits ?? [...given, ...around.truth.limitsSince(entityId, resource, sinceMs)];
@@ -296,5 +298,6 @@ function askedOf(
     milli: BigInt(tokens) * 1000n,
     own: known.filter(({ name }) => name === limit),
     asOfMs: claim?.origin.asOfMs ?? Number.NEGATIVE_INFINITY,
+    changedMs: claim?.origin.changedMs,
   };
 }

@@ -17,6 +17,8 @@ interface Standing {
   readonly untilMs: number;
   /** When its limits were read. */
   readonly asOfMs: number;
+  /** The newest change of stored limits that it has gone through. */
+  readonly metMs: number;
 }
 
 /** What was asked of one limit. */
@@ -28,6 +30,8 @@ export interface AskedOf {
   readonly own: readonly Limit[];
   /** When the limits with which it was sent were read. */
   readonly asOfMs: number;
+  /** When those were last changed, where that is known. */
+  readonly changedMs: number | undefined;
 }
 
 /** The time in which it was asked: from a true instant up to now, and the latest reading in it. */
@@ -61,8 +65,9 @@ export class MostLedger {
     }
     const untilMs = Math.min(Number.POSITIVE_INFINITY, ...shards.map(({ nextBoundaryMs }) => nextBoundaryMs));
     const asOfMs = Math.max(Number.NEGATIVE_INFINITY, ...shards.map(({ origin }) => origin.asOfMs));
+    const metMs = Math.max(Number.NEGATIVE_INFINITY, ...shards.map((shard) => shard.metMs));
     const before = this.#standings.get(bucketId) ?? [];
-    this.#standings.set(bucketId, [...before, { fromMs: this.#nowMs(), limits, untilMs, asOfMs }]);
+    this.#standings.set(bucketId, [...before, { fromMs: this.#nowMs(), limits, untilMs, asOfMs, metMs }]);
   }
 
   /**
@@ -70,11 +75,12 @@ export class MostLedger {
    * perhaps by the limits with which it was asked besides.
    */
   isNever(asked: AskedOf, by: "bucket" | "bucket and claim", { sinceMs, readingMs }: AskedWhen): boolean {
-    return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs }) => {
+    return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs, metMs }) => {
       const { limit: held, toppedUpMilli: boughtMilli = 0n } = limits.get(asked.limit) ?? {};
       const toppedUpMilli = readingMs < untilMs ? boughtMilli : 0n;
-      // A claim whose limits are newer goes by its own; so does one for a bucket that is to be made.
-      const inForce = held === undefined ? asked.own : asked.asOfMs >= asOfMs ? [...asked.own, held] : [held];
+      // A claim whose limits are newer goes by its own, whatever a clock ahead has read; so does one for a bucket that is to be made.
+      const isNewer = asked.asOfMs >= asOfMs || (asked.changedMs ?? Number.NEGATIVE_INFINITY) > metMs;
+      const inForce = held === undefined ? asked.own : isNewer ? [...asked.own, held] : [held];
       const isOver = (limit: Limit) => isAbove(limit, asked.milli, toppedUpMilli);
       return inForce.some(isOver) && (by === "bucket" || asked.own.some(isOver));
     });
@@ -89,7 +95,7 @@ export class MostLedger {
 
 const NOTHING: Standing = {
   ...{ fromMs: Number.NEGATIVE_INFINITY, limits: new Map() },
-  ...{ untilMs: Number.POSITIVE_INFINITY, asOfMs: Number.NEGATIVE_INFINITY },
+  ...{ untilMs: Number.POSITIVE_INFINITY, asOfMs: Number.NEGATIVE_INFINITY, metMs: Number.NEGATIVE_INFINITY },
 };
 
 /** Whether a limit holds less than an amount in each of its windows, with what was bought. */
