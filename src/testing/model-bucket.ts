@@ -24,8 +24,8 @@ export class ModelBucket {
    * the one that was never forgotten first.
    */
   readonly #perhaps = new Map<string, readonly ModelLimit[]>();
-  /** How many resets the store last counted of each quota: by that it tells one beginning from another. */
-  readonly #resets = new Map<string, number>();
+  /** How many resets the store last counted of each quota, and in which period: by that it tells one beginning from another. */
+  readonly #resets = new Map<string, { readonly count: number; readonly ids: ModelPeriod["ids"] | undefined }>();
   /** Of a bucket that is split up: which part this is. */
   readonly #part: ModelPart | undefined;
   #configured: ReadonlySet<string> = new Set();
@@ -285,7 +285,11 @@ export class ModelBucket {
         model !== undefined &&
         model.windowStartMs === stored.quota?.windowStartMs &&
         [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
-      const isKnown = stored.quota !== undefined && stored.quota.resets === this.#resets.get(name);
+      const counted = this.#resets.get(name);
+      const isCounted = stored.quota !== undefined && stored.quota.resets === counted?.count;
+      // After a reset, or a window that ended, both count from 0: then only what it holds tells which of them it is.
+      const isOfNow = counted?.count !== 0 || perhaps[0]?.period?.ids === counted.ids;
+      const isKnown = isCounted && (isOfNow || isNear(perhaps[0]));
       const begun = this.#limits.get(name);
       if (!isKnown && isNear(begun)) continue;
       const near = isKnown ? undefined : perhaps.find(isNear);
@@ -298,7 +302,10 @@ export class ModelBucket {
     }
     this.#perhaps.clear();
     this.#resets.clear();
-    for (const { name, quota } of state.limits) if (quota !== undefined) this.#resets.set(name, quota.resets);
+    for (const { name, quota } of state.limits) {
+      if (quota === undefined) continue;
+      this.#resets.set(name, { count: quota.resets, ids: this.#limits.get(name)?.period?.ids });
+    }
   }
 
   #problemsOf(limit: StoredLimit, epochMs: number, readingMs: number): string[] {
