@@ -1,6 +1,6 @@
 import { Limit } from "../../src/entry/index.ts";
 import { afterNoon, day, entityId, type FormGroup, inShards, resource, rpm, session } from "./writes-scenes.ts";
-import { HOUR_MS, SECOND_MS, Stage, take } from "./writes-stage.ts";
+import { BUCKET, HOUR_MS, SECOND_MS, Stage, take } from "./writes-stage.ts";
 
 const SIDE_OVER = "the limit stands over its brim: what becomes of it is different on the other side";
 
@@ -78,6 +78,18 @@ export const GIVING_BACK: FormGroup = {
         [/_tk >= /, "no other request has taken from the window"],
         [/^SET b_session_tk = /, "all of it is there again"],
       ],
+    },
+    {
+      title: "Give-back to a bucket with a stamp",
+      when: "A change of configuration was announced, and no request has read it yet: the mark stays, and the epoch, so that the change counts from its own instant.",
+      story:
+        "40 of 60 a minute were taken at 12:00:00. At 12:00:05 a change is announced, and the lease gives back 30.",
+      play: () =>
+        afterNoon(rpm, 40, 5 * SECOND_MS, async ({ buckets, stage, lease }) => {
+          await buckets.announce(BUCKET, stage.clock.now());
+          await lease.release({ rpm: 30 });
+        }).then((sent) => sent.slice(-1)),
+      why: [[/^vu = 0$/, "still the announcement that was seen: no boundary was passed by what the item says"]],
     },
     {
       title: "Give-back of a bypass",

@@ -72,6 +72,18 @@ export const OPERATIONS: FormGroup = {
       ],
     },
     {
+      title: "Top-up of a bucket that is not there",
+      when: "The same before the first request: the bucket is made, and says that configuration has to be read. A change of access may have been announced before there was an item to announce it on.",
+      story: "At 12:00:00 ada, who has taken nothing yet, buys 500 of a quota of 1,000 a day.",
+      play: async () => {
+        const stage = new Stage();
+        const { limiter } = await stage.with(day);
+        return stage.sentBy(() =>
+          limiter.topUp({ entityId, resource, amounts: { day: 500 }, idempotencyKey: "order-7" }),
+        );
+      },
+    },
+    {
       title: "Reset",
       when: "An operator fills a bucket: the same transaction.",
       story: "400 of 1,000 a day were taken at 12:00:00. At 12:00:05 the bucket is reset.",
@@ -230,6 +242,29 @@ export const SHARED_TABLE: FormGroup = {
       when: "The original cuts by stored tokens alone, so nothing is cut without moving the epoch.",
       story: "40 of 60 a minute were taken at 12:00:00. At 12:05:00 ada takes 1.",
       play: () => onSharedTable(5 * MINUTE_MS, ({ limiter }) => take(limiter, { rpm: 1 })),
+    },
+    {
+      title: "Make a shard that the original has not made",
+      when: "The original says how many shards there are, and makes each with the first request that comes to it: the sibling that holds its tokens meanwhile gives it half.",
+      story:
+        "40 of 60 a minute were taken at 12:00:00, and the original has set the number of shards to 2. At 12:00:05 ada takes 2 twice; the second take comes to shard 1, and this is the transaction before it.",
+      play: () =>
+        onSharedTable(5 * SECOND_MS, async ({ line, limiter, buckets }) => {
+          const key = { bucket: BUCKET, shard: 0 };
+          const nothing = { when: [], add: {}, remove: [], trace: undefined };
+          await line.write(
+            { ...nothing, key, kind: "update", item: "exists", set: { shard_count: 2 } },
+            { timeoutMs: 1_000 },
+          );
+          buckets.forget(BUCKET);
+          for (let i = 0; i < 2; i++) await take(limiter, { rpm: 2 });
+        }).then((sent) => sent.filter(({ call }) => call === "transaction")),
+      why: [
+        [/_tk >= /, "no deeper in debt than a capacity below what was seen"],
+        [/_tk = /, "the tokens as they were seen: half of what they have become is given"],
+        [/^ADD b_rpm_tk /, "what drips in up to the new epoch, less the half that is given"],
+        [/^attribute_not_exists\(ttl\)/, KEPT_FOR_EVER],
+      ],
     },
     {
       title: "Give-back on a shared table",
