@@ -53,6 +53,7 @@ const ANY: readonly Reason[] = [
     /^\(attribute_not_exists\(vu\) OR vu > /,
     "no boundary was passed, and no change announced (`vu` = 0): the level is still a straight line",
   ],
+  [/^vu = 0$/, "the announcement that configuration was read for; a later one has another `bn`"],
   [
     /^(?:vu = |attribute_not_exists\(vu\)$)/,
     "the boundary as it was seen: no change of configuration was announced meanwhile",
@@ -106,7 +107,7 @@ const ANY: readonly Reason[] = [
   [/^SET ttl = /, EXPIRY],
   [/^REMOVE ttl$/, "a split bucket does not expire"],
   [/^SET shard_count = /, "of how many shards the bucket is now"],
-  [/^SET sda = /, "when that was changed"],
+  [/^SET sda = /, "when the number of shards was last changed"],
   [/^SET disabled = /, "the next take fails, and its caller reads configuration"],
   [/^REMOVE disabled$/, "the mark of a bucket that is switched off goes"],
   [/^SET bypass = /, "the original lets requests through until then; to us it says: read configuration"],
