@@ -7,12 +7,16 @@ import { bodyExamples, httpReference } from "../scripts/reference/http.ts";
 import { iamReference } from "../scripts/reference/iam.ts";
 import { libraryReference } from "../scripts/reference/library.ts";
 import { PAGES } from "../scripts/reference/library-pages.ts";
+import { writesReference } from "../scripts/reference/writes.ts";
+import { GROUPS } from "../scripts/reference/writes-stories.ts";
+import { whyOf } from "../scripts/reference/writes-why.ts";
 import { UNITS } from "../src/aggregator/metrics.ts";
 import { FACTORS } from "../src/domain/amount-text.ts";
 import { limitOfText, textOfLimit } from "../src/domain/limit-text.ts";
 import { DURATIONS, LIMIT_WORDS, PERIODS } from "../src/domain/limit-words.ts";
 import { RESETS } from "../src/domain/reset-names.ts";
 import { calendar, Limit } from "../src/entry/limits.ts";
+import type { WriteTrace } from "../src/ports/item-store.ts";
 import { Metrics } from "../src/server/metrics.ts";
 import { routes } from "../src/server/routes.ts";
 
@@ -57,7 +61,8 @@ test("every body that docs/reference/http.md shows is one that its route takes",
 });
 
 test("no generated page has two headings of one anchor", () => {
-  for (const [path, text] of [...library, ["http.md", read("docs/reference/http.md")] as const]) {
+  const others = ["http.md", "writes.md"].map((path) => [path, read(`docs/reference/${path}`)] as const);
+  for (const [path, text] of [...library, ...others]) {
     const anchors = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
     assert.deepEqual(
       anchors.filter((anchor, i) => anchors.indexOf(anchor) !== i),
@@ -98,6 +103,27 @@ test("every code of a problem in a manifest is explained", () => {
 
 test("docs/reference/iam.md says what the policies say", () => {
   assert.equal(read("docs/reference/iam.md"), iamReference(), "run `node scripts/iam-reference.ts`");
+});
+
+test("docs/reference/writes.md says what DynamoDB gets", async () => {
+  assert.equal(read("docs/reference/writes.md"), await writesReference(), "run `node scripts/writes-reference.ts`");
+});
+
+test("docs/reference/writes.md has every form of write that the protocol knows", async () => {
+  const forms: Readonly<Record<WriteTrace["form"], true>> = {
+    ...{ take: true, rebase: true, create: true, credit: true, share: true, operation: true },
+  };
+  const played = await Promise.all(GROUPS.flatMap((group) => group.forms.map((form) => form.play())));
+  const writes = played.flat().flatMap((sent) => sent.writes);
+  const found = new Set(writes.flatMap(({ trace }) => trace?.form ?? []));
+  assert.deepEqual([...found].sort(), Object.keys(forms).sort());
+  assert.deepEqual([...new Set(writes.map(({ kind }) => kind))].sort(), ["delete", "put", "update"]);
+});
+
+test("a clause that nobody has explained is an error, not a row without a reason", () => {
+  const write = { operation: "UpdateItem", shard: 0, what: "shard", clauses: [], effects: [], item: [] } as const;
+  assert.match(whyOf("rf = 12:00:00", [], write), /epoch/);
+  assert.throws(() => whyOf("xy = 1", [], write), /no reason for: xy = 1/);
 });
 
 test("every text in docs/reference/limits.md is the limit that it shows, and is printed so that it can be read again", () => {

@@ -22,7 +22,7 @@ const named = Object.entries(
 });
 const scripts = [
   ...named,
-  ...["cli-reference", "manifest-schema", "draw-limits", "release-check"].map((name) => {
+  ...["cli-reference", "writes-reference", "manifest-schema", "draw-limits", "release-check"].map((name) => {
     return { file: `scripts/${name}.ts`, called: `node scripts/${name}.ts`, isRunner: false };
   }),
 ];
