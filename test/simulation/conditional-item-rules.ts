@@ -16,7 +16,7 @@ export interface Part {
 }
 
 /** An epoch that is further ahead of the store's time is damage. */
-export const REPAIRED_MS = 5_000;
+const REPAIRED_MS = 5_000;
 
 const COUNTER_MAX = 2 ** 52;
 
@@ -76,6 +76,17 @@ export function readingProblems(asked: Asked | undefined, { readingMs, form }: W
 
 export function isRepair(before: Item | undefined, after: Item, { form }: WriteTrace): boolean {
   return form === "rebase" && before !== undefined && Number(after[RF]) < Number(before[RF]) - REPAIRED_MS;
+}
+
+/**
+ * An epoch is set back because it was too far ahead of the store's time when that was decided; the write may have been long under
+ * way. The reading of that is a millisecond after the new epoch, and later by as much as the new row of epochs says.
+ */
+export function repairProblems(before: Item | undefined, after: Item, atMs: number): string[] {
+  const row = after[BN] === before?.[BN] ? 0 : Number(after[BN]);
+  const decidedMs = Number(after[RF]) + 1 + (row % 1_000);
+  const aheadMs = Number(before?.[RF]) - Math.min(atMs, decidedMs);
+  return aheadMs > REPAIRED_MS ? [] : [`an epoch that was ${aheadMs} ms ahead was set back`];
 }
 
 /** Whose limits are installed: of the jobs of one write, those that were read last. */

@@ -18,9 +18,9 @@ import {
   isRepair,
   newestOf,
   type Part,
-  REPAIRED_MS,
   readingOf,
   readingProblems,
+  repairProblems,
   shownItem,
   slotWritten,
   stampProblems,
@@ -425,9 +425,7 @@ export class ConditionalRecorder {
     // What had dripped in ahead of its time is gone.
     this.disturbances++;
     this.#calls.repaired(key.bucket.id);
-    // It was ahead when that was decided; the write may have been long under way.
-    const aheadMs = Number(before?.[RF]) - Math.min(atMs, Number(after[RF]) + 1_000);
-    if (aheadMs <= REPAIRED_MS) this.#tell(key, [`an epoch that was ${aheadMs} ms ahead was set back`]);
+    this.#tell(key, repairProblems(before, after, atMs));
     for (const { asked, amounts, kind } of parts) {
       asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
     }
