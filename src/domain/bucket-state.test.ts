@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Amount } from "./amounts.ts";
 import {
+  assembled,
   availableMilli,
   type BucketState,
   bucketFor,
@@ -16,6 +17,7 @@ import {
 import { giveBack, PLAIN_TICKET } from "./give-back.ts";
 import { Limit } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
+import { fullLimit } from "./limit-state.ts";
 import { searchFor } from "./search.ts";
 
 const T0 = 1_800_000_000_000;
@@ -311,4 +313,25 @@ test("a refused caller is told the first millisecond, and never for an amount ab
   assert.equal(earliestMs(7_001, T0), Number.POSITIVE_INFINITY);
   // A clock behind the epoch has to catch up with it first.
   assert.equal(earliestMs(1000, T0 - HOUR_MS), T0 + 8_572);
+});
+
+test("a shard whose limits were all deleted for a while is that shard still, and not the whole bucket", () => {
+  const part = { index: 0, count: 2, rounding: "exact" } as const;
+  const whole = freshBucket(
+    limitSet([Limit.perMinute("rpm", 100)]),
+    { asOfMs: T0, generation: null, changedMs: T0 },
+    T0,
+    calendar,
+  );
+  const half = whole.limits.map((held) => fullLimit(held.limit, true, T0, calendar, part));
+  const shard = assembled({ ...whole, limits: half }, calendar);
+  const again = limitSet([Limit.perMinute("rpm", 60)]);
+  const changes = [
+    { fromMs: T0 + SECOND_MS, set: limitSet([]) },
+    { fromMs: T0 + 2 * SECOND_MS, set: again },
+  ];
+  const origin = { asOfMs: T0 + HOUR_MS, generation: null, changedMs: T0 + 2 * SECOND_MS, changes };
+  const now = bringLimits(shard, again, origin, T0 + HOUR_MS);
+  assert.deepEqual(findLimit(now, "rpm")?.part, part);
+  assert.equal(findLimit(now, "rpm")?.terms.capacityMilli, 30_000);
 });

@@ -87,7 +87,12 @@ export function bucketFor(
     return state.signature === set.signature ? due : withMissing(due, set, nowMs, calendar);
   }
   const now = advanced(throughChanges(state, origin, nowMs, calendar), nowMs, calendar);
-  return { ...installed(now, set, calendar), origin: originMet(origin, state.origin) };
+  return { ...installed(now, set, calendar, partOf(state)), origin: originMet(origin, state.origin) };
+}
+
+/** Which part of the bucket a shard is: every limit says the same. */
+function partOf({ limits }: Pick<BucketState, "limits">): LimitState["part"] {
+  return limits[0]?.part;
 }
 
 /**
@@ -98,19 +103,27 @@ function throughChanges(state: BucketState, origin: SetOrigin, nowMs: number, ca
   const writtenMs = Math.max(state.epochMs, state.writtenMs ?? state.epochMs);
   let then = state;
   for (const { fromMs, set } of unmetChanges(origin, state.origin)) {
-    then = installed(advanced(then, Math.min(nowMs, Math.max(fromMs, writtenMs)), calendar), set, calendar);
+    then = installed(
+      advanced(then, Math.min(nowMs, Math.max(fromMs, writtenMs)), calendar),
+      set,
+      calendar,
+      partOf(state),
+    );
   }
   return then;
 }
 
-/** The bucket with other limits from its epoch on. The same object when it goes by them already. */
-function installed(state: BucketState, set: LimitSet, calendar: Calendar): BucketState {
+/**
+ * The bucket with other limits from its epoch on. The same object when it goes by them already. `part`: which shard it is; one whose
+ * limits were all deleted for a while has no limit left to say so, and is no whole bucket for that.
+ */
+function installed(state: BucketState, set: LimitSet, calendar: Calendar, part: LimitState["part"]): BucketState {
   if (state.signature === set.signature) return state;
   const { epochMs } = state;
   const limits = set.limits.map((limit) => {
     const old = findLimit(state, limit.name);
     if (old !== undefined) return changedLimit(old, limit, epochMs, calendar);
-    const full = fullLimit(limit, true, epochMs, calendar, state.limits[0]?.part);
+    const full = fullLimit(limit, true, epochMs, calendar, part);
     return withResets(full, countFrom(epochMs, 0));
   });
   for (const old of state.limits) {
@@ -281,7 +294,7 @@ function heldByAll(shards: readonly BucketState[], name: string, nowMs: number):
 
 /** The shard with the limits that other shards of its bucket know and it does not: full. */
 function withLimits(shard: BucketState, known: ReadonlyMap<string, LimitState>, calendar: Calendar): BucketState {
-  const part = shard.limits[0]?.part;
+  const part = partOf(shard);
   const missing = [...known.values()].filter(({ name }) => findLimit(shard, name) === undefined);
   if (missing.length === 0) return shard;
   const full = missing.map(({ limit, configured }) => fullLimit(limit, configured, shard.epochMs, calendar, part));
@@ -299,7 +312,7 @@ function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar:
   if (missing.length === 0) return state;
   // It begins now: windows of its own may have passed since the epoch.
   const now = advanced(state, nowMs, calendar);
-  const part = now.limits[0]?.part;
+  const part = partOf(now);
   // It may have been here before and been forgotten: what was taken then is not given back into what begins now.
   const added = missing.map((limit) =>
     withResets(fullLimit(limit, false, now.epochMs, calendar, part), countFrom(now.epochMs, 0)),
