@@ -286,18 +286,16 @@ function askedOf(
   of: { readonly entityId: string; readonly resource: string; readonly limit: string; readonly tokens: number },
 ): AskedOf {
   const { entityId, resource, limit, tokens } = of;
-  // What it sent before it read configuration once more says nothing of by what it goes now.
-  const sent = operation.hasRead ? [] : operation.claims;
-  const claim = sent.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
-  const given = operation.request?.entityId === entityId ? (operation.request.limits ?? []) : [];
+  const claim = operation.claims.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
+  const sent =
+    claim === undefined ? [] : [{ ...claim.origin, limits: claim.set.limits, changedMs: claim.origin.changedMs }];
+  const bucketId = `${entityId}\n${resource}`;
+  const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n };
+  // Where it, or another of its process, read configuration since it sent that, it may go by that or by what was read.
+  if (claim !== undefined && !operation.hasRead) return { ...asked, by: sent };
+  const asOfMs = Number.NEGATIVE_INFINITY;
+  const limits = operation.request?.entityId === entityId ? (operation.request.limits ?? []) : [];
   const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : operation.askedFromMs;
-  const known = claim?.set.limits ?? [...given, ...around.truth.limitsSince(entityId, resource, sinceMs)];
-  return {
-    bucketId: `${entityId}\n${resource}`,
-    limit,
-    milli: BigInt(tokens) * 1000n,
-    own: known.filter(({ name }) => name === limit),
-    asOfMs: claim?.origin.asOfMs ?? Number.NEGATIVE_INFINITY,
-    changedMs: claim?.origin.changedMs,
-  };
+  const stored = around.truth.limitsSince(entityId, resource, sinceMs).map((one) => ({ ...one, asOfMs }));
+  return { ...asked, by: [...sent, { limits, asOfMs, changedMs: undefined }, ...stored] };
 }

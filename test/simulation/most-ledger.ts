@@ -26,11 +26,17 @@ export interface AskedOf {
   readonly bucketId: string;
   readonly limit: string;
   readonly milli: bigint;
-  /** The limit with which it was asked; several, where it was not sent and may have been any of them. */
-  readonly own: readonly Limit[];
-  /** When the limits with which it was sent were read. */
+  /** By what it may have been asked: several, where it was not sent, or configuration may have been read since. */
+  readonly by: readonly AskedBy[];
+}
+
+/** Limits with which something was asked. */
+export interface AskedBy {
+  /** All of the set. */
+  readonly limits: readonly Limit[];
+  /** When they were read, where they were sent. */
   readonly asOfMs: number;
-  /** When those were last changed, where that is known. */
+  /** When they were last changed, where that is known. */
   readonly changedMs: number | undefined;
 }
 
@@ -78,11 +84,14 @@ export class MostLedger {
     return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs, metMs }) => {
       const { limit: held, toppedUpMilli: boughtMilli = 0n } = limits.get(asked.limit) ?? {};
       const toppedUpMilli = readingMs < untilMs ? boughtMilli : 0n;
-      // A claim whose limits are newer goes by its own, whatever a clock ahead has read; so does one for a bucket that is to be made.
-      const isNewer = asked.asOfMs >= asOfMs || (asked.changedMs ?? Number.NEGATIVE_INFINITY) > metMs;
-      const inForce = held === undefined ? asked.own : isNewer ? [...asked.own, held] : [held];
       const isOver = (limit: Limit) => isAbove(limit, asked.milli, toppedUpMilli);
-      return inForce.some(isOver) && (by === "bucket" || asked.own.some(isOver));
+      return asked.by.some((one) => {
+        const own = one.limits.filter(({ name }) => name === asked.limit);
+        // A claim whose limits are newer goes by its own, whatever a clock ahead has read; so does one for a bucket that is to be made.
+        const isNewer = one.asOfMs >= asOfMs || (one.changedMs ?? Number.NEGATIVE_INFINITY) > metMs;
+        const inForce = held === undefined ? own : isNewer ? [...own, held] : [held];
+        return inForce.some(isOver) && (by === "bucket" || own.some(isOver));
+      });
     });
   }
 

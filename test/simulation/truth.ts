@@ -3,6 +3,7 @@ import { type Entity, LEVELS_MAX } from "../../src/domain/entity.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
+import type { AskedBy } from "./most-ledger.ts";
 import { ToldSwitches } from "./told-switches.ts";
 import { type Asked, type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
 import {
@@ -173,9 +174,12 @@ export class Truth {
     return bucketIn(this.level(entityId, resource), resource).limits;
   }
 
-  /** The limits that a bucket has, or had at some time since then. */
-  limitsSince(entityId: string, resource: string, sinceMs: number): readonly Limit[] {
-    return this.#versions(entityId, resource, sinceMs).flatMap((version) => bucketIn(version, resource).limits);
+  /** The limits that a bucket has, or had at some time since then, each with the instant of the last change that led to them. */
+  limitsSince(entityId: string, resource: string, sinceMs: number): readonly Omit<AskedBy, "asOfMs">[] {
+    return this.#versions(entityId, resource, sinceMs).map((version) => {
+      const { limits, changes } = bucketIn(version, resource);
+      return { limits, changedMs: changes.at(-1)?.fromMs };
+    });
   }
 
   /** Whether levels of limits do not go together, of any entity that a request of this one concerns. */
