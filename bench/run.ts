@@ -46,6 +46,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     baseline: "not followed",
     run: async (options) => (await import("./ids.ts")).benchIds(options),
   },
+  scale: {
+    about: "more ids in use, longer lists, a look of watch, against fewer; --ids=N for longer lists",
+    baseline: "followed",
+    run: async (options) => (await import("./scale.ts")).benchScale(options),
+  },
   cli: {
     about: "a command from the prompt to the prompt, against Node that opens the file",
     baseline: "not followed",
