@@ -3,25 +3,18 @@ import { once } from "node:events";
 import { createTable } from "../src/entry/dynamodb.ts";
 import { CREDENTIALS, REGION } from "./dynamodb-ways.ts";
 import type { Held, IdsJob } from "./ids-worker.ts";
+import type { BenchOptions, BenchTable } from "./measure.ts";
 
 const IDS = 1_000_000;
 const DAY_MS = 86_400_000;
 /** Longer than two days and an hour: whatever memory keeps of a generation is over when the next one comes. */
 const PAUSE_MS = 2 * DAY_MS + 3 * 3_600_000;
 
-export interface IdsOptions {
-  readonly ids: number | undefined;
-  readonly store: string | undefined;
-}
-
 /**
  * A million ids, each seen once, and then as many others: what a process holds for each, and whether it stays flat. The clock
  * is simulated, the stores are not. `ids` for another number than a million, `store` for one store.
  */
-export async function benchIds({
-  ids = IDS,
-  store,
-}: IdsOptions): Promise<{ title: string; rows: readonly object[] }[]> {
+export async function benchIds({ ids = IDS, store }: BenchOptions): Promise<BenchTable[]> {
   const server = fork(new URL("./dynamodb-server.ts", import.meta.url));
   const [{ port }] = (await once(server, "message")) as [{ port: number }];
   const way = { endpoint: `http://127.0.0.1:${port}`, region: REGION, credentials: CREDENTIALS };

@@ -1,80 +1,169 @@
+/** What a round is timed with. Collecting garbage and compiling have threads of their own: only the CPU of the process has them. */
+export type Clock = "time" | "thread CPU" | "process CPU";
+
+/** What one call costs, in microseconds. */
+export type Cost<By extends Clock> = Readonly<Record<By, number>>;
+
 /** One way of doing the same work. `run` does it `calls` times; setting up happened before. */
 export interface Contender {
   readonly name: string;
+  /** The baseline follows our own ways; peers are there to be compared with. */
+  readonly owner: "ours" | "peer";
   run(calls: number): Promise<void> | void;
+}
+
+/** A base and a contender, one right after the other. */
+export interface Pair<By extends Clock> {
+  readonly base: Cost<By>;
+  readonly own: Cost<By>;
+}
+
+/** What the baseline follows of one row, by one clock. */
+export interface FollowedRatios {
+  readonly name: string;
+  readonly by: Clock;
+  /** One for each pair: cost of the base / own cost. Above 1 is cheaper than the base. */
+  readonly ratios: readonly number[];
+}
+
+/** What a bench prints, and which of its ratios the baseline follows. */
+export interface BenchTable {
+  readonly title: string;
+  readonly rows: readonly object[];
+  readonly followed?: readonly FollowedRatios[];
+}
+
+/** How a bench is asked to run. */
+export interface BenchOptions {
+  /** Another number of ids than usual, for `ids` and `scale`. */
+  readonly ids: number | undefined;
+  /** One store alone, for `ids`. */
+  readonly store: string | undefined;
+  /** `followed`: only what the baseline follows, without peers. */
+  readonly extent: "all" | "followed";
 }
 
 export interface Measured {
   readonly name: string;
-  /** Microseconds a call, the median over the rounds. */
+  /** Microseconds a call by the clock of the ratio, the median over the rounds. */
   readonly microseconds: number;
   /** The same by what this thread has used of a processor: what is left of it on a busy machine. */
   readonly cpuMicroseconds: number;
-  /** Median over the rounds of (baseline's time / this one's time) in the same round: above 1 is faster than it. */
+  /** Median over the pairs of (base's cost / this one's cost): above 1 is faster than the base. */
   readonly ratio: number;
+  /** Half of the pairs lie between these two. */
+  readonly ratioLow: number;
+  readonly ratioHigh: number;
 }
+
+/** Clocks of CPU time step by 4 ms on some machines: a shorter round would be known to a few of a hundred only. */
+export const ROUND_MS = 300;
 
 /**
- * Lets contenders take turns, round after round, each for about `roundMs`, and compares within a round: a machine that is
- * busy for a while slows all of them alike.
+ * Compares contenders with a base in pairs: in each round the base runs right before or right after each contender, so that
+ * a machine that is busy for a while slows both of a pair. `by` names the clocks that are followed; the first makes the rows.
  */
 export async function compare(
-  contenders: readonly Contender[],
-  {
-    baseline,
-    rounds,
-    roundMs,
-    clockMs = () => performance.now(),
-  }: { baseline: string; rounds: number; roundMs: number; clockMs?: () => number },
-): Promise<Measured[]> {
-  const calls: number[] = [];
-  for (const contender of contenders) calls.push(await callsPerRound(contender, roundMs, clockMs));
-  const times = contenders.map((): number[] => []);
-  const cpuTimes = contenders.map((): number[] => []);
+  base: Contender,
+  others: readonly Contender[],
+  { by, rounds, extent }: { by: readonly [Clock, ...Clock[]]; rounds: number; extent: BenchOptions["extent"] },
+): Promise<{ rows: Measured[]; followed: FollowedRatios[] }> {
+  const [clock] = by;
+  const ways = others.filter(({ owner }) => extent === "all" || owner === "ours");
+  const calls = new Map<Contender, number>();
+  for (const way of [base, ...ways]) calls.set(way, await callsPerRound(way, clock));
+  const pairs = await pairedRounds({ base, others: ways }, rounds, (way) => costOf(way, calls.get(way) as number));
+  const rows = ways.map(({ name }, i) => rowOf(name, pairs[i] as Pair<Clock>[], clock));
+  const ofBase = pairs.flat().map(({ base: cost }) => ({ base: cost, own: cost }));
+  return {
+    rows: [rowOf(base.name, ofBase, clock), ...rows],
+    followed: ways.flatMap(({ name, owner }, i) =>
+      owner === "ours" ? followedBy(name, pairs[i] as Pair<Clock>[], by) : [],
+    ),
+  };
+}
+
+/** Every other round begins with the contender: what comes second is not always the same one. */
+export async function pairedRounds<Way, By extends Clock>(
+  { base, others }: { readonly base: Way; readonly others: readonly Way[] },
+  rounds: number,
+  measure: (way: Way) => Promise<Cost<By>>,
+): Promise<Pair<By>[][]> {
+  const pairs = others.map((): Pair<By>[] => []);
   for (let round = 0; round < rounds; round++) {
-    for (const [i, contender] of contenders.entries()) {
-      const n = calls[i] as number;
-      const cpuStartMs = threadCpuMs();
-      times[i]?.push((await timed(() => contender.run(n), clockMs)) / n);
-      cpuTimes[i]?.push((threadCpuMs() - cpuStartMs) / n);
+    for (const [i, way] of others.entries()) {
+      if (round % 2 === 0) {
+        const cost = await measure(base);
+        pairs[i]?.push({ base: cost, own: await measure(way) });
+      } else {
+        const cost = await measure(way);
+        pairs[i]?.push({ base: await measure(base), own: cost });
+      }
     }
   }
-  const base = times[contenders.findIndex(({ name }) => name === baseline)] as number[];
-  return contenders.map(({ name }, i) => ({
-    name,
-    microseconds: median(times[i] as number[]) * 1000,
-    cpuMicroseconds: median(cpuTimes[i] as number[]) * 1000,
-    ratio: median((times[i] as number[]).map((ms, round) => (base[round] as number) / ms)),
-  }));
+  return pairs;
 }
 
-async function callsPerRound(contender: Contender, roundMs: number, clockMs: () => number): Promise<number> {
-  // Twice: the first time warms up.
-  let calls = 64;
-  for (;;) {
+/** What the baseline follows of these pairs. */
+export function followedBy<By extends Clock>(
+  name: string,
+  pairs: readonly Pair<By>[],
+  by: readonly By[],
+): FollowedRatios[] {
+  return by.map((clock) => ({ name, by: clock, ratios: ratiosOf(pairs, clock) }));
+}
+
+export function ratiosOf<By extends Clock>(pairs: readonly Pair<By>[], by: By): number[] {
+  return pairs.map(({ base, own }) => base[by] / own[by]);
+}
+
+function rowOf(name: string, pairs: readonly Pair<Clock>[], by: Clock): Measured {
+  const ratios = ratiosOf(pairs, by);
+  return {
+    name,
+    microseconds: median(pairs.map(({ own }) => own[by])),
+    cpuMicroseconds: median(pairs.map(({ own }) => own["thread CPU"])),
+    ratio: median(ratios),
+    ratioLow: quantile(ratios, 0.25),
+    ratioHigh: quantile(ratios, 0.75),
+  };
+}
+
+async function callsPerRound(contender: Contender, clock: Clock): Promise<number> {
+  // Twice: the first time warms up. From one call on, since a single one may be longer than a round.
+  for (let calls = 1; ; calls *= 4) {
     await contender.run(calls);
-    const ms = await timed(() => contender.run(calls), clockMs);
-    if (ms > roundMs / 4) return Math.max(1, Math.round((calls * roundMs) / ms));
-    calls *= 4;
+    const ms = ((await costOf(contender, calls))[clock] * calls) / 1000;
+    if (ms > ROUND_MS / 4) return Math.max(1, Math.round((calls * ROUND_MS) / ms));
   }
 }
 
-async function timed(work: () => Promise<void> | void, clockMs: () => number): Promise<number> {
-  const start = clockMs();
-  await work();
-  return clockMs() - start;
+async function costOf({ run }: Contender, calls: number): Promise<Cost<Clock>> {
+  const processCpu = process.cpuUsage();
+  const threadStartMs = threadCpuMs();
+  const startMs = performance.now();
+  await run(calls);
+  const { user, system } = process.cpuUsage(processCpu);
+  return {
+    time: ((performance.now() - startMs) * 1000) / calls,
+    "thread CPU": ((threadCpuMs() - threadStartMs) * 1000) / calls,
+    "process CPU": (user + system) / calls,
+  };
 }
 
-/** What this thread has used of a processor: for work that waits for nothing, whatever else the machine does. */
-export function threadCpuMs(): number {
+function threadCpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }
 
 export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value below which this part of the values lies; between two of them, in proportion. */
+export function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1
-    ? (sorted[middle] as number)
-    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+  const place = (sorted.length - 1) * part;
+  const [below, above] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]] as [number, number];
+  return below + (above - below) * (place - Math.floor(place));
 }

@@ -1,18 +1,19 @@
 import { RateLimiter as TokenBucketLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import { Limit, RateLimiter } from "../src/entry/index.ts";
+import { RateLimiter } from "../src/entry/index.ts";
 import { type ExpressLimit, expressLimits } from "./express.ts";
-import { type Contender, compare, type Measured, threadCpuMs } from "./measure.ts";
+import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";
+import { roomyLimit } from "./roomy.ts";
 
 const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
 const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
 
 /** The memory store, one and two limits, whole engine, against in-process limiters with as many limits. */
-export async function benchMemory(): Promise<{ title: string; rows: Measured[] }[]> {
+export async function benchMemory({ extent }: BenchOptions): Promise<BenchTable[]> {
   const rate = 1_000_000_000;
   const limiter = await RateLimiter.open({ store: "memory" });
-  await limiter.setResourceDefaults("one", [Limit.perMinute("rpm", rate)]);
-  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", rate), Limit.perMinute("tpm", rate)]);
+  await limiter.setResourceDefaults("one", [roomyLimit("rpm")]);
+  await limiter.setResourceDefaults("two", [roomyLimit("rpm"), roomyLimit("tpm")]);
   const points = { points: rate, duration: 60 };
   const requests = new RateLimiterMemory({ ...points, keyPrefix: "requests" });
   const tokens = new RateLimiterMemory({ ...points, keyPrefix: "tokens" });
@@ -25,12 +26,20 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
       ] as const,
     ]),
   );
-  const express = await expressLimits();
-  const settings = { baseline: "rate-limiter-flexible", rounds: 15, roundMs: 60, clockMs: threadCpuMs };
+  const express = extent === "all" ? await expressLimits() : undefined;
+  const settings = { by: ["process CPU"], rounds: 9, extent } as const;
   const one = await compare(
+    {
+      name: "rate-limiter-flexible",
+      owner: "peer",
+      run: async (calls) => {
+        for (let i = 0; i < calls; i++) await requests.consume(keyOf(i), 1);
+      },
+    },
     [
       {
         name: "ours",
+        owner: "ours",
         run: async (calls) => {
           for (let i = 0; i < calls; i++) {
             await limiter.tryAcquire({ entityId: keyOf(i), resource: "one", consume: { rpm: 1 } });
@@ -39,6 +48,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
       },
       {
         name: "ours, tryAcquireSync",
+        owner: "ours",
         run: (calls) => {
           for (let i = 0; i < calls; i++) {
             limiter.tryAcquireSync({ entityId: keyOf(i), resource: "one", consume: { rpm: 1 } });
@@ -46,13 +56,8 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
         },
       },
       {
-        name: "rate-limiter-flexible",
-        run: async (calls) => {
-          for (let i = 0; i < calls; i++) await requests.consume(keyOf(i), 1);
-        },
-      },
-      {
         name: "limiter",
+        owner: "peer",
         run: async (calls) => {
           for (let i = 0; i < calls; i++) await buckets.get(keyOf(i))?.[0].removeTokens(1);
         },
@@ -62,9 +67,20 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
     settings,
   );
   const two = await compare(
+    {
+      name: "rate-limiter-flexible",
+      owner: "peer",
+      run: async (calls) => {
+        for (let i = 0; i < calls; i++) {
+          await requests.consume(keyOf(i), 1);
+          await tokens.consume(keyOf(i), 500);
+        }
+      },
+    },
     [
       {
         name: "ours",
+        owner: "ours",
         run: async (calls) => {
           for (let i = 0; i < calls; i++) {
             await limiter.tryAcquire({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
@@ -73,6 +89,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
       },
       {
         name: "ours, tryAcquireSync",
+        owner: "ours",
         run: (calls) => {
           for (let i = 0; i < calls; i++) {
             limiter.tryAcquireSync({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
@@ -80,16 +97,8 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
         },
       },
       {
-        name: "rate-limiter-flexible",
-        run: async (calls) => {
-          for (let i = 0; i < calls; i++) {
-            await requests.consume(keyOf(i), 1);
-            await tokens.consume(keyOf(i), 500);
-          }
-        },
-      },
-      {
         name: "limiter",
+        owner: "peer",
         run: async (calls) => {
           for (let i = 0; i < calls; i++) {
             const [first, second] = buckets.get(keyOf(i)) as readonly [TokenBucketLimiter, TokenBucketLimiter];
@@ -104,8 +113,8 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
   );
   await limiter.close();
   return [
-    { title: "memory, one limit", rows: one },
-    { title: "memory, two limits", rows: two },
+    { title: "memory, one limit", ...one },
+    { title: "memory, two limits", ...two },
   ];
 }
 
@@ -119,5 +128,5 @@ function middleware(...limits: readonly (ExpressLimit | undefined)[]): Contender
       await second?.(keyOf(i));
     }
   };
-  return [{ name: "express-rate-limit", run }];
+  return [{ name: "express-rate-limit", owner: "peer", run }];
 }

@@ -1,7 +1,8 @@
 import { type ServerType, serve } from "@hono/node-server";
 import { Hono } from "hono";
-import { Limit, RateLimiter } from "../src/entry/index.ts";
+import { RateLimiter } from "../src/entry/index.ts";
 import { startService } from "../src/entry/server.ts";
+import { roomyLimit } from "./roomy.ts";
 
 // One server in a process of its own: `bare` and `json` are the framework alone, anything else is a store of ours.
 
@@ -13,7 +14,7 @@ process.send?.({ port: await started() });
 async function started(): Promise<number> {
   if (kind === "bare" || kind === "json") return bare(kind === "json");
   const limiter = await RateLimiter.open({ store: kind });
-  const limits = [Limit.perMinute("rpm", 1_000_000_000), Limit.perMinute("tpm", 1_000_000_000)];
+  const limits = [roomyLimit("rpm"), roomyLimit("tpm")];
   await limiter.setResourceDefaults("gpt-4", limits);
   const service = await startService({ limiter, dashboard: false }, true);
   return (await service.listen({ port: 0 })).port;

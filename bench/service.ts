@@ -5,29 +5,45 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import {
+  type BenchOptions,
+  type BenchTable,
+  type Cost,
+  followedBy,
+  median,
+  type Pair,
+  pairedRounds,
+  quantile,
+  ROUND_MS,
+  ratiosOf,
+} from "./measure.ts";
 
 const WORKER = fileURLToPath(new URL("service-worker.ts", import.meta.url));
-const ROUNDS = 5;
-const CALLS = 2_000;
+const ROUNDS = 7;
 const WARM_UP = 15_000;
+const CALIBRATION = 4_000;
+
+/** What a server's process can tell, and its sender. */
+type Told = "process CPU" | "time";
 
 interface Server {
   readonly name: string;
+  readonly owner: "ours" | "peer";
   readonly child: ChildProcess;
   readonly port: number;
 }
 
 /**
  * Acquire with `holdMs: 0` over keep-alive against a route of the bare framework that answers a constant. Compared by the
- * processor time of the server's own process, so that whoever sends does not count; they take turns, and ratios are of one round.
+ * processor time of the server's own process, so that the sender does not count; each takes turns with the bare route, and ratios are of such a pair.
  */
-export async function benchService(): Promise<{ title: string; rows: readonly object[] }[]> {
+export async function benchService({ extent }: BenchOptions): Promise<BenchTable[]> {
   const folder = mkdtempSync(join(tmpdir(), "zae-limiter-bench-"));
   const servers = await Promise.all([
-    serverOf("bare route, a constant", "bare"),
-    serverOf("bare route, reads JSON", "json"),
-    serverOf("service on memory", "memory"),
-    serverOf("service on SQLite", `sqlite:${join(folder, "limiter.db")}`),
+    serverOf("bare route, a constant", "peer", "bare"),
+    ...(extent === "all" ? [serverOf("bare route, reads JSON", "peer", "json")] : []),
+    serverOf("service on memory", "ours", "memory"),
+    serverOf("service on SQLite", "ours", `sqlite:${join(folder, "limiter.db")}`),
   ]);
   try {
     // The service is more code than the bare route, and compiled bit by bit: what is compared is what runs for days.
@@ -41,53 +57,55 @@ export async function benchService(): Promise<{ title: string; rows: readonly ob
   }
 }
 
-async function tableOf(servers: readonly Server[], connections: number) {
-  for (const server of servers) await load(server, connections, CALLS);
-  const measured = servers.map(() => ({ cpu: [] as number[], wall: [] as number[] }));
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [i, server] of servers.entries()) {
-      const { cpu, wall } = await load(server, connections, CALLS);
-      measured[i]?.cpu.push(cpu);
-      measured[i]?.wall.push(wall);
-    }
+async function tableOf(servers: readonly Server[], connections: number): Promise<BenchTable> {
+  const calls = new Map<Server, number>();
+  for (const server of servers) {
+    const { "process CPU": microseconds } = await load(server, connections, CALIBRATION);
+    calls.set(server, Math.ceil((ROUND_MS * 1000) / microseconds));
   }
-  const base = measured[0] as (typeof measured)[number];
-  const ratio = (own: readonly number[], of: readonly number[]) =>
-    rounded(median(own.map((each, i) => (of[i] ?? 0) / each)));
-  const rows = servers.map(({ name }, i) => {
-    const { cpu, wall } = measured[i] as (typeof measured)[number];
-    return {
-      name,
-      "cpu µs a request": rounded(median(cpu)),
-      "ratio by cpu": ratio(cpu, base.cpu),
-      "requests a second": Math.round(1_000_000 / median(wall)),
-      "ratio by time": ratio(wall, base.wall),
-    };
-  });
-  return { title: `acquire over HTTP, holdMs 0, ${connections} connection${connections === 1 ? "" : "s"}`, rows };
+  const [base, ...others] = servers as [Server, ...Server[]];
+  const pairs = await pairedRounds({ base, others }, ROUNDS, (server) =>
+    load(server, connections, calls.get(server) as number),
+  );
+  const ofBase = pairs.flat().map(({ base: cost }) => ({ base: cost, own: cost }));
+  return {
+    title: `acquire over HTTP, holdMs 0, ${connections} connection${connections === 1 ? "" : "s"}`,
+    rows: [rowOf(base.name, ofBase), ...others.map(({ name }, i) => rowOf(name, pairs[i] as Pair<Told>[]))],
+    followed: others.flatMap(({ name, owner }, i) =>
+      owner === "ours" ? followedBy(name, pairs[i] as Pair<Told>[], ["process CPU"]) : [],
+    ),
+  };
 }
 
-async function serverOf(name: string, kind: string): Promise<Server> {
+function rowOf(name: string, pairs: readonly Pair<Told>[]): object {
+  const byCpu = ratiosOf(pairs, "process CPU");
+  return {
+    name,
+    "cpu µs a request": rounded(median(pairs.map(({ own }) => own["process CPU"]))),
+    "ratio by cpu": rounded(median(byCpu)),
+    "middle half": `${rounded(quantile(byCpu, 0.25))} to ${rounded(quantile(byCpu, 0.75))}`,
+    "requests a second": Math.round(1_000_000 / median(pairs.map(({ own }) => own.time))),
+    "ratio by time": rounded(median(ratiosOf(pairs, "time"))),
+  };
+}
+
+async function serverOf(name: string, owner: Server["owner"], kind: string): Promise<Server> {
   const child = fork(WORKER, [kind]);
   const [{ port }] = (await once(child, "message")) as [{ port: number }];
-  return { name, child, port };
+  return { name, owner, child, port };
 }
 
 /** Microseconds a request: of the server's processor, and as they passed. */
-async function load(
-  { child, port }: Server,
-  connections: number,
-  calls: number,
-): Promise<{ cpu: number; wall: number }> {
+async function load({ child, port }: Server, connections: number, calls: number): Promise<Cost<Told>> {
   const sockets = await Promise.all(Array.from({ length: connections }, () => connected(port)));
   const before = await cpuOf(child);
   const startedMs = performance.now();
   const each = Math.ceil(calls / connections);
   await Promise.all(sockets.map((socket, i) => sendAll(socket, requestOf(port, i), each)));
-  const wall = ((performance.now() - startedMs) * 1000) / (each * connections);
+  const time = ((performance.now() - startedMs) * 1000) / (each * connections);
   const cpu = ((await cpuOf(child)) - before) / (each * connections);
   for (const socket of sockets) socket.destroy();
-  return { cpu, wall };
+  return { "process CPU": cpu, time };
 }
 
 async function cpuOf(child: ChildProcess): Promise<number> {
@@ -129,10 +147,6 @@ function sendAll(socket: Socket, request: string, times: number): Promise<void> 
     });
     socket.write(request);
   });
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function rounded(value: number): number {

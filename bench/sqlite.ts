@@ -4,66 +4,64 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { RateLimiterSQLite } from "rate-limiter-flexible";
-import { Limit, RateLimiter } from "../src/entry/index.ts";
-import { compare, type Measured } from "./measure.ts";
+import { RateLimiter } from "../src/entry/index.ts";
+import { CALLERS, concurrently, sequentially } from "./callers.ts";
+import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";
+import { roomyLimit } from "./roomy.ts";
 
 const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
 const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
 const RATE = 1_000_000_000;
-const CONCURRENCY = 64;
-
-interface Rows {
-  readonly title: string;
-  readonly rows: readonly object[];
-}
 
 /** The SQLite store with two limits, whole engine, one caller and 64, against a bare statement and a peer. */
-export async function benchSqlite(): Promise<Rows[]> {
+export async function benchSqlite({ extent }: BenchOptions): Promise<BenchTable[]> {
   const folder = mkdtempSync(join(tmpdir(), "zae-limiter-bench-"));
   try {
-    return [...(await oneProcess(folder)), await twoProcesses(join(folder, "two.db"))];
+    const tables = await oneProcess(folder, extent);
+    return extent === "followed" ? tables : [...tables, await twoProcesses(join(folder, "two.db"))];
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function oneProcess(folder: string): Promise<Rows[]> {
+async function oneProcess(folder: string, extent: BenchOptions["extent"]): Promise<BenchTable[]> {
   const limiter = await RateLimiter.open({ store: `sqlite:${join(folder, "ours.db")}` });
-  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", RATE), Limit.perMinute("tpm", RATE)]);
+  await limiter.setResourceDefaults("two", [roomyLimit("rpm"), roomyLimit("tpm")]);
   const take = (i: number) =>
     limiter.tryAcquire({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
   const floor = floorOf(join(folder, "floor.db"));
   const flexible = flexibleOf(join(folder, "peer.db"));
-  const settings = { baseline: "one statement, committed by itself", rounds: 11, roundMs: 120 };
-  const bare = { name: settings.baseline, run: (calls: number) => floor(calls) };
+  const settings = { by: ["time", "process CPU"], rounds: 9, extent } as const;
+  const bare: Contender = { name: "one statement, committed by itself", owner: "peer", run: floor };
   const single = await compare(
+    bare,
     [
-      bare,
-      { name: "ours, one caller", run: (calls) => sequentially(calls, take) },
+      { name: "ours, one caller", owner: "ours", run: (calls) => sequentially(calls, take) },
       {
         name: "ours, tryAcquireSync",
+        owner: "ours",
         run: (calls) => {
           for (let i = 0; i < calls; i++) {
             limiter.tryAcquireSync({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
           }
         },
       },
-      { name: "rate-limiter-flexible, one caller", run: (calls) => sequentially(calls, flexible) },
+      { name: "rate-limiter-flexible, one caller", owner: "peer", run: (calls) => sequentially(calls, flexible) },
     ],
     settings,
   );
   const many = await compare(
+    bare,
     [
-      bare,
-      { name: "ours, 64 callers", run: (calls) => concurrently(calls, take) },
-      { name: "rate-limiter-flexible, 64 callers", run: (calls) => concurrently(calls, flexible) },
+      { name: "ours, 64 callers", owner: "ours", run: (calls) => concurrently(calls, take) },
+      { name: "rate-limiter-flexible, 64 callers", owner: "peer", run: (calls) => concurrently(calls, flexible) },
     ],
     settings,
   );
   await limiter.close();
   return [
-    { title: "SQLite, two limits, one caller", rows: single satisfies Measured[] },
-    { title: "SQLite, two limits, 64 callers", rows: many },
+    { title: "SQLite, two limits, one caller", ...single },
+    { title: "SQLite, two limits, 64 callers", ...many },
   ];
 }
 
@@ -111,25 +109,13 @@ function openWal(file: string): DatabaseSync {
   return database;
 }
 
-async function sequentially(calls: number, work: (i: number) => Promise<unknown>): Promise<void> {
-  for (let i = 0; i < calls; i++) await work(i);
-}
-
-async function concurrently(calls: number, work: (i: number) => Promise<unknown>): Promise<void> {
-  let next = 0;
-  const caller = async () => {
-    while (next < calls) await work(next++);
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, caller));
-}
-
 /** Two processes on one file, each as busy as it can be: how evenly they share. */
-async function twoProcesses(file: string): Promise<Rows> {
+async function twoProcesses(file: string): Promise<BenchTable> {
   const limiter = await RateLimiter.open({ store: `sqlite:${file}` });
-  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", RATE), Limit.perMinute("tpm", RATE)]);
+  await limiter.setResourceDefaults("two", [roomyLimit("rpm"), roomyLimit("tpm")]);
   await limiter.close();
   const rows: object[] = [];
-  for (const callers of [1, CONCURRENCY]) {
+  for (const callers of [1, CALLERS]) {
     const reports = await Promise.all([0, 1].map(() => worker(file, callers)));
     const counts = reports.map(({ calls }) => calls);
     rows.push({

@@ -1,0 +1,128 @@
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { UsageError } from "../scripts/script.ts";
+import { type BaselineRow, changesSince, type RunRatios, reportOf, rowsOf } from "./baseline.ts";
+
+/** The committed baseline. */
+export const BASELINE = fileURLToPath(new URL("baseline.json", import.meta.url));
+
+const RUN = fileURLToPath(new URL("run.ts", import.meta.url));
+
+/** Where and when a bench was measured. Ratios of another machine or another Node may differ for that reason alone. */
+interface Place {
+  readonly node: string;
+  readonly cpu: string;
+  readonly cores: number;
+}
+
+interface Part extends Place {
+  readonly measuredOn: string;
+  /** Of the machine, over the minute before. */
+  readonly load: number;
+  readonly runs: number;
+  readonly rows: readonly Omit<BaselineRow, "bench">[];
+}
+
+/** One part a bench, so that a bench can be measured anew by itself. */
+export type Baseline = Readonly<Record<string, Part>>;
+
+export interface BaselineJob {
+  readonly file: string;
+  readonly benches: readonly string[];
+  readonly runs: number;
+}
+
+/** Measures, and writes what was measured; parts of other benches stay. */
+export async function saveBaseline({ file, benches, runs }: BaselineJob): Promise<number> {
+  const about = { measuredOn: new Date().toISOString().slice(0, 10), ...placeHere(), load: loadNow(), runs };
+  const rows = rowsOf(await measured(benches, runs));
+  const known: Baseline = existsSync(file) ? readBaseline(file) : {};
+  const parts = benches.map((name) => {
+    const own = rows.filter(({ bench }) => bench === name).map(({ bench: _, ...row }) => row);
+    return [name, { ...about, rows: own }] as const;
+  });
+  writeFileSync(file, textOf({ ...known, ...Object.fromEntries(parts) }));
+  process.stdout.write(`${named(file)} has ${rows.length} ratios of ${benches.join(", ")}.\n`);
+  return 0;
+}
+
+/** Measures, and says what changed. The exit code is 1 if a ratio fell. */
+export async function compareWithBaseline({ file, benches, runs }: BaselineJob): Promise<number> {
+  if (!existsSync(file)) {
+    throw new UsageError(
+      `There is no baseline ${named(file)}; measure one on a quiet machine with npm run bench -- --save.`,
+    );
+  }
+  const baseline = readBaseline(file);
+  const before = benches.flatMap((bench) => (baseline[bench]?.rows ?? []).map((row) => ({ bench, ...row })));
+  for (const bench of benches) warnOfPlace(bench, baseline[bench]);
+  const ratios = await measured(benches, runs);
+  // A bench that fell is measured once more: what a busy minute did to it becomes noise.
+  const fallen = benches.filter((name) =>
+    changesSince(before, rowsOf(ratios)).some((change) => change.kind === "fell" && change.now.bench === name),
+  );
+  if (fallen.length > 0) ratios.push(...(await measured(fallen, runs)));
+  const changes = changesSince(before, rowsOf(ratios));
+  process.stdout.write(reportOf(changes));
+  return changes.some(({ kind }) => kind === "fell") ? 1 : 0;
+}
+
+/** All benches, then all of them again, each in a process of its own. */
+async function measured(benches: readonly string[], runs: number): Promise<RunRatios[]> {
+  const load = loadNow();
+  if (load > cpus().length / 2) {
+    process.stderr.write(`The load of this machine is ${load}: ratios are noisy, and a small fall is not seen.\n`);
+  }
+  const ratios: RunRatios[] = [];
+  for (let run = 1; run <= runs; run++) {
+    for (const name of benches) {
+      process.stderr.write(`${name}, run ${run} of ${runs} ...\n`);
+      const { stdout } = await promisify(execFile)(process.execPath, [RUN, name, "--ratios"], { maxBuffer: 2 ** 24 });
+      for (const line of stdout.trim().split("\n")) ratios.push(JSON.parse(line) as RunRatios);
+    }
+  }
+  return ratios;
+}
+
+function readBaseline(file: string): Baseline {
+  return JSON.parse(readFileSync(file, "utf8")) as Baseline;
+}
+
+/** A line for each ratio, so that a change of the file can be read. */
+export function textOf(baseline: Baseline): string {
+  const parts = Object.entries(baseline).map(([name, { rows, ...about }]) => {
+    const lines = rows.map((row) => `      ${JSON.stringify(row)}`).join(",\n");
+    const fields = Object.entries(about).map(
+      ([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`,
+    );
+    return `  ${JSON.stringify(name)}: {\n${fields.join("")}    "rows": [\n${lines}\n    ]\n  }`;
+  });
+  return `{\n${parts.join(",\n")}\n}\n`;
+}
+
+function named(file: string): string {
+  return relative(process.cwd(), file);
+}
+
+function warnOfPlace(bench: string, part: Part | undefined): void {
+  if (part === undefined) return;
+  const here = placeHere();
+  const differs = (["node", "cpu", "cores"] as const).filter((key) => part[key] !== here[key]);
+  for (const key of differs) {
+    process.stderr.write(
+      `The baseline of ${bench} has ${key} ${part[key]}, here it is ${here[key]}: ratios may differ.\n`,
+    );
+  }
+}
+
+function placeHere(): Place {
+  return { node: process.version, cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length };
+}
+
+function loadNow(): number {
+  return Math.round((loadavg()[0] ?? 0) * 10) / 10;
+}
