@@ -1,4 +1,5 @@
-import { assembled, type LimitState } from "../domain/bucket-state.ts";
+import { assembled, countFrom, type LimitState } from "../domain/bucket-state.ts";
+import { withResets } from "../domain/changed-limit.ts";
 import { rewound } from "../domain/limit-kinds.ts";
 import { BN, namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
@@ -30,7 +31,9 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   for (const held of state.limits) {
     const { tk } = namesOf(held.name);
     const { limit, lostMilli } = rewound(held, { fromMs: state.epochMs, toMs: atMs }, env.calendar);
-    limits.push(limit);
+    // What was taken in the period that is yet to come is not given back into this one: it has a number of its own.
+    const resets = Math.max(countFrom(atMs, 0), (held.quota?.resets ?? 0) + 1);
+    limits.push(lostMilli === "all" ? withResets(limit, resets) : limit);
     if (lostMilli === "all") {
       if (held.tokensMilli > 0) builder.where(tk, ">", 0).set(tk, 0);
       else builder.where(tk, "<=", 0);
