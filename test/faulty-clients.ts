@@ -1,10 +1,10 @@
 import type { Claim, Held } from "../src/ports/bucket-store.ts";
 import type { Clause, ItemAnswer, ItemCall, ItemStore, ItemWrite } from "../src/ports/item-store.ts";
 import type { Clock } from "../src/ports/system.ts";
-import { namesOf, RF, TTL, UH } from "../src/protocol/attributes.ts";
-import { ConfigReadings } from "../src/protocol/config-readings.ts";
-import { createForm, formFor } from "../src/protocol/forms.ts";
-import type { Intent } from "../src/protocol/intent.ts";
+import { ConfigReadings } from "../src/protocol/config/config-readings.ts";
+import { namesOf, RF, TTL, UH } from "../src/protocol/item/attributes.ts";
+import { createForm, formFor } from "../src/protocol/take/forms.ts";
+import type { Intent } from "../src/protocol/take/intent.ts";
 import type { ConditionalProcess } from "../src/testing/conditional-store.ts";
 import { overriding } from "../src/testing/overriding.ts";
 import { ENV, imageOf } from "./protocol-kit.ts";

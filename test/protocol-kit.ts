@@ -5,13 +5,13 @@ import type { Limit } from "../src/domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../src/domain/limit-set.ts";
 import type { LimitState } from "../src/domain/limit-state.ts";
 import type { Item, ItemKey, ItemValue } from "../src/ports/item-store.ts";
-import { namesOf } from "../src/protocol/attributes.ts";
 import type { ProtocolBuckets } from "../src/protocol/buckets.ts";
-import { type Image, readableImage } from "../src/protocol/codec.ts";
-import { OWN, SOFT_FOREVER_MS } from "../src/protocol/dialect.ts";
-import { newItem } from "../src/protocol/encode-item.ts";
-import type { Env } from "../src/protocol/intent.ts";
-import { TRUSTED_CLOCK } from "../src/protocol/server-time.ts";
+import { TRUSTED_CLOCK } from "../src/protocol/clock/server-time.ts";
+import { namesOf } from "../src/protocol/item/attributes.ts";
+import { type Image, readableImage } from "../src/protocol/item/codec.ts";
+import { OWN, SOFT_FOREVER_MS } from "../src/protocol/item/dialect.ts";
+import { newItem } from "../src/protocol/item/encode-item.ts";
+import type { Env } from "../src/protocol/take/intent.ts";
 import type { ConditionalLine } from "../src/testing/conditional-line.ts";
 import {
   type ConditionalProcess,

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { bucketKey } from "../src/domain/bucket-key.ts";
 import { limitMakers } from "../src/domain/limit.ts";
 import type { ItemAnswer, ItemStore, ItemWrite } from "../src/ports/item-store.ts";
-import { BN, namesOf } from "../src/protocol/attributes.ts";
+import { BN, namesOf } from "../src/protocol/item/attributes.ts";
 import { claim, kinds, T0 } from "../src/testing/contract-kit.ts";
 import { overriding } from "../src/testing/overriding.ts";
 import { calendar } from "./kind-arbitraries.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { limitMakers } from "../src/domain/limit.ts";
 import { limitSet } from "../src/domain/limit-set.ts";
 import type { Claim } from "../src/ports/bucket-store.ts";
-import { ConfigReadings } from "../src/protocol/config-readings.ts";
+import { ConfigReadings } from "../src/protocol/config/config-readings.ts";
 import { claim, DAY_MS, HOUR_MS, SECOND_MS, T0 } from "../src/testing/contract-kit.ts";
 import {
   bindsOnlyTakenLimits,

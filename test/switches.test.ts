@@ -9,7 +9,7 @@ import { Limit, RateLimiter } from "../src/entry/index.ts";
 import { openMemory } from "../src/entry/memory.ts";
 import type { ItemStore } from "../src/ports/item-store.ts";
 import type { Store } from "../src/ports/store.ts";
-import { Propagation } from "../src/protocol/propagate.ts";
+import { Propagation } from "../src/protocol/config/propagate.ts";
 import { conditionalWorld, openConditional } from "../src/testing/conditional-store.ts";
 import { claim, kinds, T0 } from "../src/testing/contract-kit.ts";
 import { overriding } from "../src/testing/overriding.ts";

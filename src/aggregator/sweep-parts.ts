@@ -1,7 +1,7 @@
 import type { Records } from "../adapters/dynamodb/records.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { Clock } from "../ports/system.ts";
-import type { HourCloser } from "../protocol/close-hours.ts";
+import type { HourCloser } from "../protocol/usage/close-hours.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { SweepLedger } from "./sweep-ledger.ts";

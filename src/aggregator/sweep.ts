@@ -6,7 +6,7 @@ import { UsedResources } from "../adapters/dynamodb/usage-resources.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
-import type { HourCloser, ShardPlace } from "../protocol/close-hours.ts";
+import type { HourCloser, ShardPlace } from "../protocol/usage/close-hours.ts";
 import { faultFields } from "./log.ts";
 import type { SweepPosition } from "./sweep-ledger.ts";
 import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";

@@ -5,8 +5,8 @@ import { decodeItem } from "../adapters/dynamodb/codec.ts";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
-import { readableImage } from "../protocol/codec.ts";
-import { OWN } from "../protocol/dialect.ts";
+import { readableImage } from "../protocol/item/codec.ts";
+import { OWN } from "../protocol/item/dialect.ts";
 import type { OldLimit } from "./plan-bucket.ts";
 import { planBucket } from "./plan-bucket.ts";
 

@@ -7,11 +7,11 @@ import { assembled, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemValue } from "../ports/item-store.ts";
-import { OWN, SOFT_FOREVER_MS } from "../protocol/dialect.ts";
-import { newItem } from "../protocol/encode-item.ts";
-import type { Env } from "../protocol/intent.ts";
-import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
-import { keptUntilFromS } from "../protocol/ttl.ts";
+import { TRUSTED_CLOCK } from "../protocol/clock/server-time.ts";
+import { OWN, SOFT_FOREVER_MS } from "../protocol/item/dialect.ts";
+import { newItem } from "../protocol/item/encode-item.ts";
+import { keptUntilFromS } from "../protocol/item/ttl.ts";
+import type { Env } from "../protocol/take/intent.ts";
 import { unreadable, wholeIn } from "./old-place.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 

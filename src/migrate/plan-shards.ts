@@ -14,11 +14,11 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { wholeOf } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
-import { limitNamesIn } from "../protocol/attributes.ts";
-import { readableImage } from "../protocol/codec.ts";
-import { SHARED } from "../protocol/dialect.ts";
-import { newItem } from "../protocol/encode-item.ts";
-import { keptUntilFromS } from "../protocol/ttl.ts";
+import { limitNamesIn } from "../protocol/item/attributes.ts";
+import { readableImage } from "../protocol/item/codec.ts";
+import { SHARED } from "../protocol/item/dialect.ts";
+import { newItem } from "../protocol/item/encode-item.ts";
+import { keptUntilFromS } from "../protocol/item/ttl.ts";
 import { encoded, envWith } from "./plan-bucket.ts";
 import { type Change, type NewItem, newItemOf } from "./planned.ts";
 

@@ -3,8 +3,8 @@ import { texts } from "../adapters/dynamodb/records-write.ts";
 import { itemPlace, itemTableKey, TTL } from "../adapters/dynamodb/schema.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { HOUR_MS } from "../domain/usage.ts";
-import { dayOf, hourNumber, sheetText } from "../protocol/hours.ts";
-import { SHARDS_MAX } from "../protocol/split.ts";
+import { SHARDS_MAX } from "../protocol/shards/split.ts";
+import { dayOf, hourNumber, sheetText } from "../protocol/usage/hours.ts";
 import { groupedBy, type NewItem, newItemOf } from "./planned.ts";
 
 /** One usage item of an old layout. */

@@ -1,12 +1,12 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
-import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
-import type { Image } from "./codec.ts";
-import type { ConfigReadings } from "./config-readings.ts";
-import type { Env } from "./intent.ts";
-import type { Sent } from "./job.ts";
-import type { Nonces } from "./nonces.ts";
+import type { ConfigReadings } from "./config/config-readings.ts";
+import type { Image } from "./item/codec.ts";
+import type { Nonces } from "./item/nonces.ts";
+import type { BucketCache, BucketCaches } from "./process/bucket-cache.ts";
+import type { Env } from "./take/intent.ts";
+import type { Sent } from "./take/job.ts";
 
 /** What all work of the protocol in one process shares. */
 export interface ProtocolContext {

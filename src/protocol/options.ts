@@ -1,9 +1,9 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
-import type { ConfigReadings } from "./config-readings.ts";
-import type { Dialect } from "./dialect.ts";
-import type { ServerTime } from "./server-time.ts";
+import type { ServerTime } from "./clock/server-time.ts";
+import type { ConfigReadings } from "./config/config-readings.ts";
+import type { Dialect } from "./item/dialect.ts";
 
 /** How a process takes part in the protocol; every value is given, defaults belong to the public edge. */
 export interface ProtocolOptions {

@@ -13,7 +13,7 @@ import type {
   TransactionAnswer,
   Undecided,
 } from "../ports/item-store.ts";
-import type { Stamp } from "../protocol/disciplined-clock.ts";
+import type { Stamp } from "../protocol/clock/disciplined-clock.ts";
 import { checkTransaction, checkWrite } from "./conditional-write.ts";
 import type { SeededRandom } from "./random.ts";
 

@@ -12,7 +12,7 @@ import type {
   Undecided,
   WriteTrace,
 } from "../ports/item-store.ts";
-import { isShardKey } from "../protocol/item-key.ts";
+import { isShardKey } from "../protocol/item/item-key.ts";
 import { ConditionalCell } from "./conditional-cell.ts";
 import { ConditionalLine, type LineEnd, type LineOptions } from "./conditional-line.ts";
 import { ConditionalTokens, type TokenUse } from "./conditional-tokens.ts";

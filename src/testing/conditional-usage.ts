@@ -2,7 +2,7 @@ import { ListOrders, textList } from "../adapters/memory/list-orders.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { UsageSnapshot } from "../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../ports/usage-store.ts";
-import { type UsageItems, type UsageOf, windowsOf } from "../protocol/usage-windows.ts";
+import { type UsageItems, type UsageOf, windowsOf } from "../protocol/usage/usage-windows.ts";
 import type { ConditionalTable } from "./conditional-table.ts";
 
 /** Usage as the items of a simulated table tell it. It looks at the table itself: no call fails, and nothing is old. */

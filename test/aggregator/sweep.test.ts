@@ -14,7 +14,7 @@ import { sweepAll } from "../../src/aggregator/sweep.ts";
 import { SweepLedger } from "../../src/aggregator/sweep-ledger.ts";
 import type { SweepParts } from "../../src/aggregator/sweep-parts.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { HourCloser, ShardClosed } from "../../src/protocol/close-hours.ts";
+import type { HourCloser, ShardClosed } from "../../src/protocol/usage/close-hours.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { cutOffAfter, type Ground, newGround, S, Wire } from "../dynamodb/store-kit.ts";
 

@@ -8,7 +8,7 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
-import type { ServerTime } from "../../src/protocol/server-time.ts";
+import type { ServerTime } from "../../src/protocol/clock/server-time.ts";
 import { claim } from "../../src/testing/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { optionsFor, Wire } from "./store-kit.ts";

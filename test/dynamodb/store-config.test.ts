@@ -12,7 +12,7 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ConfigScope } from "../../src/domain/config.ts";
 import { RateLimiterUnavailable, VersionError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
-import { SPARE_S } from "../../src/protocol/ttl.ts";
+import { SPARE_S } from "../../src/protocol/item/ttl.ts";
 import { claim, Kinds, T0 } from "../../src/testing/contract-kit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { describeDynamo } from "./dynamodb-local.ts";

@@ -11,7 +11,7 @@ import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { TRUSTED_CLOCK } from "../../src/protocol/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { Place } from "../../src/testing/contract-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 

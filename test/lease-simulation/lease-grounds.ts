@@ -8,7 +8,7 @@ import { leaseFrom, leaseText } from "../../src/domain/stored-lease.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
-import { isShardKey } from "../../src/protocol/item-key.ts";
+import { isShardKey } from "../../src/protocol/item/item-key.ts";
 import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import { overriding } from "../../src/testing/overriding.ts";

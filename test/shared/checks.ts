@@ -4,7 +4,7 @@ import type { Limit } from "../../src/domain/limit.ts";
 import type { SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, TracePart } from "../../src/ports/item-store.ts";
-import { DISABLED, namesOf, RF, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/attributes.ts";
+import { DISABLED, namesOf, RF, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import type { Journal } from "../simulation/journal.ts";

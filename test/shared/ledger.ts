@@ -1,5 +1,5 @@
 import type { Item } from "../../src/ports/item-store.ts";
-import { namesOf, RF } from "../../src/protocol/attributes.ts";
+import { namesOf, RF } from "../../src/protocol/item/attributes.ts";
 import { type LimitReading, numberIn, readingOf, readingsOf, termsText } from "./readings.ts";
 import type { Side } from "./wire.ts";
 

@@ -6,7 +6,7 @@ import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
-import type { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import type { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import type { Read, SharedAccess, Truth } from "./truth.ts";
 
 export const CACHE_MS = 60_000;

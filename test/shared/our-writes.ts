@@ -1,7 +1,7 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { Item, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import {
   countIn,

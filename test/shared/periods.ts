@@ -1,6 +1,6 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
-import { namesOf, RF } from "../../src/protocol/attributes.ts";
+import { namesOf, RF } from "../../src/protocol/item/attributes.ts";
 import type { LedgerWrite } from "./ledger.ts";
 import { countIn, numberIn, readingOf, readingsOf } from "./readings.ts";
 

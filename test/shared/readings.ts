@@ -1,5 +1,5 @@
 import type { Item } from "../../src/ports/item-store.ts";
-import { FRF, limitNamesIn, namesOf, RF, RSCHED, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
+import { FRF, limitNamesIn, namesOf, RF, RSCHED, SHARD_COUNT, VU } from "../../src/protocol/item/attributes.ts";
 
 /** What an item says of one limit, read without the code under test: the numbers that both sides go by. */
 export interface LimitReading {

@@ -1,7 +1,7 @@
 import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Limit } from "../../src/domain/limit.ts";
-import { namesOf, SHARD_COUNT, TTL, WCU } from "../../src/protocol/attributes.ts";
-import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
+import { namesOf, SHARD_COUNT, TTL, WCU } from "../../src/protocol/item/attributes.ts";
 import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

@@ -10,7 +10,7 @@ import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";

@@ -2,7 +2,7 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ConfigScope, LevelConfig } from "../../src/domain/config.ts";
 import type { ConfigStore } from "../../src/ports/config-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
-import { VU } from "../../src/protocol/attributes.ts";
+import { VU } from "../../src/protocol/item/attributes.ts";
 import type { ConditionalWorld } from "../../src/testing/conditional-store.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { Journal } from "./journal.ts";

@@ -1,7 +1,7 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import { namesOf, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";

@@ -1,6 +1,6 @@
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/attributes.ts";
+import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/item/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Asked } from "./conditional-calls.ts";
 import { shownKey } from "./operation.ts";

@@ -1,5 +1,5 @@
 import type { Clause, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { LW, RF, TTL } from "../../src/protocol/attributes.ts";
+import { LW, RF, TTL } from "../../src/protocol/item/attributes.ts";
 import { HOLDS_MORE, type Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 

@@ -2,7 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import { limitSet } from "../../src/domain/limit-set.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
-import { LW } from "../../src/protocol/attributes.ts";
+import { LW } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";

@@ -1,4 +1,4 @@
-import { BucketCache } from "../../src/protocol/bucket-cache.ts";
+import { BucketCache } from "../../src/protocol/process/bucket-cache.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** Deliberate bugs that show where many come to a process, so that it forgets what it knew of buckets. */

@@ -1,9 +1,9 @@
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
-import { Lane } from "../../src/protocol/lane.ts";
-import { LateWatch } from "../../src/protocol/late-watch.ts";
-import { Looks } from "../../src/protocol/looks.ts";
+import { Lane } from "../../src/protocol/process/lane.ts";
+import { Looks } from "../../src/protocol/several/looks.ts";
+import { LateWatch } from "../../src/protocol/take/late-watch.ts";
 import { LONGER_MS, TOO_OLD, without } from "./code-mutants.ts";
 import type { Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";

@@ -2,7 +2,7 @@ import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { DISABLED, RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import { DISABLED, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import { outcomeOf } from "../../src/testing/conditional-write.ts";
 import { emptyGrants, type Grants, NO_GRANTS, planGrants, repairCreated } from "./original-grants.ts";
 import { OriginalLease } from "./original-lease.ts";

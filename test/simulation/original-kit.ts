@@ -1,7 +1,7 @@
 import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { Item, ItemStore, ItemValue } from "../../src/ports/item-store.ts";
-import { SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import { SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { LineOptions } from "../../src/testing/conditional-line.ts";
 import { ConditionalTable } from "../../src/testing/conditional-table.ts";
 import { SeededRandom } from "../../src/testing/random.ts";

@@ -4,7 +4,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import { type Limit, termsOf } from "../../src/domain/limit.ts";
 import { effectiveTerms, TZ_DEFAULT } from "../../src/domain/schedule.ts";
 import type { Item } from "../../src/ports/item-store.ts";
-import { namesOf, RF, SHARD_COUNT, WCU } from "../../src/protocol/attributes.ts";
+import { namesOf, RF, SHARD_COUNT, WCU } from "../../src/protocol/item/attributes.ts";
 
 /** Declared limits and how many millitokens of each are asked for; 0 of a limit is declared too. */
 export type Wants = ReadonlyMap<string, number>;

@@ -13,7 +13,7 @@ import {
   TTL,
   VU,
   WCU,
-} from "../../src/protocol/attributes.ts";
+} from "../../src/protocol/item/attributes.ts";
 import { nextEdgeMs, numberIn, termsOn, type Wants } from "./original-terms.ts";
 import { asSeen, change, commonWords, ownWords, parameterWords, softUntilMs } from "./original-words.ts";
 

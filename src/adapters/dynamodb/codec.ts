@@ -3,7 +3,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { VersionError } from "../../domain/errors.ts";
 import { shown } from "../../domain/names.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { isReadAttribute } from "../../protocol/damage.ts";
+import { isReadAttribute } from "../../protocol/item/damage.ts";
 import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";
 
 /** A value as DynamoDB writes it: one member that names the type. Numbers are decimal strings. */

@@ -5,7 +5,7 @@ import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
-import { Propagation } from "../../protocol/propagate.ts";
+import { Propagation } from "../../protocol/config/propagate.ts";
 import type { ConfigReader, RecentChange } from "./config-reader.ts";
 import type { DynamoHierarchy } from "./entities-hierarchy.ts";
 import { stampOwner } from "./entities-owner.ts";

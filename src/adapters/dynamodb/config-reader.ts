@@ -5,7 +5,7 @@ import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { formerPlans } from "../../domain/plan-stints.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
-import type { ConfigReadings } from "../../protocol/config-readings.ts";
+import type { ConfigReadings } from "../../protocol/config/config-readings.ts";
 import type { DynamoAudit } from "./audit.ts";
 import { type Attributes, decodeItem } from "./codec.ts";
 import { decodeConfig, historyIn } from "./config-codec.ts";

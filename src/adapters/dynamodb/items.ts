@@ -15,7 +15,7 @@ import type {
   TransactionAnswer,
 } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
-import { isShardKey } from "../../protocol/item-key.ts";
+import { isShardKey } from "../../protocol/item/item-key.ts";
 import type { DynamoAnswer, DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
 import { failedReasons, type ItemReader, itemAnswerOf, transactionAnswerOf } from "./errors.ts";

@@ -1,6 +1,6 @@
 // Names and units of the attributes of the table. Those of bucket items are the protocol's: millitokens and ms there, whole
 // tokens and seconds in configuration.
-export * from "../../protocol/attributes.ts";
+export * from "../../protocol/item/attributes.ts";
 
 export const SCHEMA_VERSION = "0.10.0";
 

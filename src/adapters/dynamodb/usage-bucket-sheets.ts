@@ -1,5 +1,5 @@
 import { bucketKey } from "../../domain/bucket-key.ts";
-import type { SheetItem, UsageOf } from "../../protocol/usage-windows.ts";
+import type { SheetItem, UsageOf } from "../../protocol/usage/usage-windows.ts";
 import { decodeItem } from "./codec.ts";
 import { inChunks, merged } from "./paging.ts";
 import type { Records } from "./records.ts";

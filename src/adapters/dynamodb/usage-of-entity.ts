@@ -1,8 +1,8 @@
 import { bucketKey } from "../../domain/bucket-key.ts";
 import type { UsageSnapshot } from "../../domain/usage.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
-import { SHARDS_MAX } from "../../protocol/split.ts";
-import { type ShardItem, type UsageOf, windowsInOrder } from "../../protocol/usage-windows.ts";
+import { SHARDS_MAX } from "../../protocol/shards/split.ts";
+import { type ShardItem, type UsageOf, windowsInOrder } from "../../protocol/usage/usage-windows.ts";
 import { merged } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";

@@ -1,6 +1,6 @@
 import { bucketKey } from "../../domain/bucket-key.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
-import type { UsageOf } from "../../protocol/usage-windows.ts";
+import type { UsageOf } from "../../protocol/usage/usage-windows.ts";
 import { chunksOf, merged } from "./paging.ts";
 import type { RecordQuery, Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";

@@ -2,7 +2,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
-import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage-windows.ts";
+import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage/usage-windows.ts";
 import { instantOf } from "./codec.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";

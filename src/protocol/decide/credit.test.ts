@@ -5,9 +5,9 @@ import { imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
 import { bucketFor } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
-import type { Seen } from "../bucket-cache.ts";
-import type { Event } from "../drive.ts";
-import { WriteBuilder } from "../write-builder.ts";
+import { WriteBuilder } from "../item/write-builder.ts";
+import type { Seen } from "../process/bucket-cache.ts";
+import type { Event } from "../process/drive.ts";
 import {
   type CreditAction,
   type CreditPhase,

@@ -1,8 +1,8 @@
 import type { Item } from "../../ports/item-store.ts";
-import type { Seen } from "../bucket-cache.ts";
-import type { Event } from "../drive.ts";
-import type { Intent } from "../intent.ts";
-import type { Job, Sent } from "../job.ts";
+import type { Seen } from "../process/bucket-cache.ts";
+import type { Event } from "../process/drive.ts";
+import type { Intent } from "../take/intent.ts";
+import type { Job, Sent } from "../take/job.ts";
 import {
   type Ambiguous,
   GUESS,

@@ -1,10 +1,10 @@
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
-import type { Seen, SheetNote } from "../bucket-cache.ts";
-import type { Image } from "../codec.ts";
-import type { Ended, ReadAction, Turn, WriteAction } from "../drive.ts";
-import type { Guess, Move } from "../intent.ts";
-import type { Job, JobOutcome, Sent } from "../job.ts";
-import type { SheetAction } from "../sheets.ts";
+import type { Image } from "../item/codec.ts";
+import type { Seen, SheetNote } from "../process/bucket-cache.ts";
+import type { Ended, ReadAction, Turn, WriteAction } from "../process/drive.ts";
+import type { Guess, Move } from "../take/intent.ts";
+import type { Job, JobOutcome, Sent } from "../take/job.ts";
+import type { SheetAction } from "../usage/sheets.ts";
 
 /*
  * Takes and debits at one shard, as a machine without I/O. `next` says what to do, `on` what an answer means.

@@ -7,10 +7,10 @@ import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { claim } from "../../testing/contract-kit.ts";
-import { nonceSlot } from "../attributes.ts";
-import type { Seen } from "../bucket-cache.ts";
-import type { Event } from "../drive.ts";
-import type { Job, JobOutcome, Sent } from "../job.ts";
+import { nonceSlot } from "../item/attributes.ts";
+import type { Seen } from "../process/bucket-cache.ts";
+import type { Event } from "../process/drive.ts";
+import type { Job, JobOutcome, Sent } from "../take/job.ts";
 import { nextTake } from "./take.ts";
 import { onTake } from "./take-answer.ts";
 import {

@@ -1,9 +1,10 @@
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
-import { nonceSlot } from "../attributes.ts";
-import type { ReadAction } from "../drive.ts";
-import { createForm, formFor } from "../forms.ts";
-import type { Env, Intent, Step } from "../intent.ts";
+import { nonceSlot } from "../item/attributes.ts";
+import type { ReadAction } from "../process/drive.ts";
+import { LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
+import { createForm, formFor } from "../take/forms.ts";
+import type { Env, Intent, Step } from "../take/intent.ts";
 import {
   admit,
   installLimitsIntent,
@@ -13,10 +14,9 @@ import {
   mustReadConfig,
   newestOf,
   type Sent,
-} from "../job.ts";
-import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
-import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
-import { sheetBefore, sheetedBy } from "../sheets.ts";
+} from "../take/job.ts";
+import { isAhead, repairFutureEpochWrite } from "../take/repair-epoch.ts";
+import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import {
   type Ambiguous,
   type Settle,

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KEY } from "../../../test/protocol-kit.ts";
-import { BucketCache } from "../bucket-cache.ts";
-import type { Event } from "../drive.ts";
-import { RETRY } from "../retry-policy.ts";
-import { WriteBuilder } from "../write-builder.ts";
+import { WriteBuilder } from "../item/write-builder.ts";
+import { BucketCache } from "../process/bucket-cache.ts";
+import type { Event } from "../process/drive.ts";
+import { RETRY } from "../process/retry-policy.ts";
 import {
   type Drawn,
   type DrawnTransaction,

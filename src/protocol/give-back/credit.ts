@@ -1,0 +1,229 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket-state.ts";
+import { hasComeTo, isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../../domain/give-back.ts";
+import { HOUR_MS } from "../../domain/usage.ts";
+import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-store.ts";
+import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
+import { type Image, numberOf } from "../item/codec.ts";
+import { WriteBuilder } from "../item/write-builder.ts";
+import { blankIntent, type Env, type Intent } from "../take/intent.ts";
+import { HUGE_MILLI, pinEpoch, TOP_MILLI } from "../take/moves.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
+import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
+import { roomFor } from "./place.ts";
+
+/** What is given back to one shard. */
+export interface GiveBack {
+  readonly readingMs: number;
+  readonly amounts: readonly Amount[];
+  readonly ticket: Ticket;
+  /** How much of the amounts the limits must have room for. */
+  readonly bounded: readonly Amount[];
+  readonly parts: readonly TracePart[];
+  /** Let through by a bypass: nothing was debited, so only its usage is taken back. */
+  readonly bypass: boolean;
+  /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
+  readonly requests: number;
+  readonly overdrafts: readonly Amount[];
+  /** Sessions whose window the request opened that is to be as if it had never been. */
+  readonly opened: readonly string[];
+  /** The closed hour of the shard that is known to be on its sheet. */
+  readonly sheeted: number | undefined;
+}
+
+/**
+ * The write that gives back. It needs no image, no epoch and no upper bound: an addition is right at any epoch, and the next
+ * take cuts off what rises above the capacity. Its condition says that the limit is still in the period of the take, and that
+ * no boundary has been passed unseen: otherwise what is given back now would be cut by a window that is over.
+ *
+ * With an image, limits that the amounts no longer belong to are left out: only their usage is taken back.
+ */
+export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBack, env: Env): ItemWrite {
+  const { readingMs, amounts, ticket, parts, bypass } = back;
+  if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
+  const builder = new WriteBuilder();
+  if (!bypass) {
+    if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
+    // No boundary was passed by what the image says, and the mark stays for who reads configuration.
+    else pinEpoch(builder.where(VU, "=", 0), image);
+    builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
+  }
+  let isLeftOut = false;
+  for (const { limit, milli } of amounts) {
+    const isThere = image === undefined || findLimit(image.state, limit) !== undefined;
+    // Also of a limit that is no longer there, or that it comes too late for: it was not used.
+    if (isThere || env.dialect.countsByHour) builder.add(namesOf(limit).tc, -milli);
+    if (bypass) continue;
+    if (!isThere) {
+      isLeftOut = true;
+      continue;
+    }
+    if (image !== undefined && !belongs(image.state, limit, back, env)) {
+      isLeftOut = true;
+      continue;
+    }
+    const pin = pinOf(ticket, limit);
+    // Nothing was taken from a session that has not begun.
+    if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
+    addTokens(builder, image, limit, milli);
+    pinPeriod(builder, limit, pin);
+    if (image !== undefined) env.dialect.capCredit(builder, image, { limit, milli });
+  }
+  // An amount that does not belong there now may belong there again, once the limit has changed. How much room there is depends
+  // on the epoch, too.
+  if (image !== undefined && (isLeftOut || back.bounded.length > 0)) pinEpoch(builder, image);
+  if (image !== undefined) for (const [tk, milli] of bounds(image, back, env)) builder.where(tk, "<=", milli);
+  if (env.dialect.countsByHour) countBack(builder, image, back, env);
+  else if (bypass) for (const { limit } of amounts) builder.present(namesOf(limit).tk);
+  builder.add(namesOf(WCU).tc, 1000);
+  if (!bypass) builder.add(namesOf(WCU).tk, -1000);
+  return builder.update(key, "exists", { form: "credit", readingMs, parts, spare: [] });
+}
+
+/**
+ * What the give-back takes out of the open hour besides tokens. The hour of the reading must be open, or a later one: an hour
+ * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
+ */
+function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
+  const { readingMs, amounts, bypass, requests, overdrafts } = back;
+  const hour = hourNumber(readingMs);
+  // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
+  if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
+  else builder.where(UH, ">=", hour).whereUnless(TTL, ">=", usageUntilS((hour + 1) * HOUR_MS, env));
+  builder.add(RQ, -requests);
+  if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);
+  for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
+}
+
+/** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
+function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
+  const { readingMs } = back;
+  if (!back.bypass && isPastBoundary(image, readingMs, env)) return true;
+  if (closable(image.state, back, env).length > 0) return true;
+  if (!env.dialect.countsByHour) return false;
+  if (rollTo(image, intentOf(back)) !== undefined) return true;
+  const ttl = numberOf(image.item, TTL);
+  const hourEndMs = Math.max(image.hourEndMs, (hourNumber(readingMs) + 1) * HOUR_MS);
+  return readingMs < image.hourEndMs && ttl !== undefined && ttl < usageUntilS(hourEndMs, env);
+}
+
+function intentOf({ readingMs, amounts, bypass, requests, overdrafts, sheeted, parts }: GiveBack): Intent {
+  const counted = amounts.map(({ limit, milli }) => ({ limit, milli: 0 - milli }));
+  return {
+    ...blankIntent(readingMs),
+    counted,
+    bypassed: bypass ? counted : [],
+    overdrafts: overdrafts.map(({ limit, milli }) => ({ limit, milli: 0 - milli })),
+    requests: 0 - requests,
+    sheeted,
+    parts,
+  };
+}
+
+// A capacity may be the largest exact number, and what is given back stands on top of it until it is cut off.
+function addTokens(builder: WriteBuilder, image: Image | undefined, limit: string, milli: number): void {
+  const { tk } = namesOf(limit);
+  const mostMilli = TOP_MILLI - milli;
+  const held = image === undefined ? undefined : findLimit(image.state, limit);
+  if (held !== undefined && held.tokensMilli > mostMilli) {
+    builder.where(tk, ">", mostMilli).set(tk, TOP_MILLI);
+  } else if (milli > HUGE_MILLI) builder.where(tk, "<=", mostMilli).add(tk, milli);
+  else builder.present(tk).add(tk, milli);
+}
+
+/** Whether time has done something else than drip since the item was written. */
+function isPastBoundary(image: Image, readingMs: number, env: Env): boolean {
+  const vu = numberOf(image.item, VU);
+  if (readingMs >= image.state.validUntilMs) return true;
+  return vu !== undefined && vu <= readingMs && !isAnnounced(image, env);
+}
+
+/**
+ * Whether the mark on the item only says that configuration changed. Were the item rebased for it, by limits that were changed, the
+ * change would count from the give-back on.
+ */
+function isAnnounced({ item }: Image, { dialect }: Env): boolean {
+  return item[VU] === 0 && dialect.announcesConfig(item);
+}
+
+function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
+  const { readingMs, amounts, bypass } = back;
+  const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
+  const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
+  const becomes = (state: BucketState) =>
+    withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
+  const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
+  const moves = amounts.flatMap(({ limit, milli }) =>
+    !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
+      ? [{ limit, milli: -milli, mustFit: false }]
+      : [],
+  );
+  const step = writeRebased(image, rebased, { ...intentOf(back), moves }, env);
+  if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
+  const { write } = step;
+  const most = bounds(image, back, env).map(([name, value]): Clause => [{ name, is: "<=", value }]);
+  // Where another request has taken from the window meanwhile, it stays open.
+  const least = closing.map((limit): Clause => {
+    const value = findLimit(image.state, limit)?.tokensMilli ?? 0;
+    return [{ name: namesOf(limit).tk, is: ">=", value }];
+  });
+  return { ...write, when: [...write.when, ...most, ...least] };
+}
+
+/** The most that the limits may hold in which the give-back must have room. */
+function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk: string, milli: number])[] {
+  const { bounded, ticket, readingMs } = back;
+  if (bounded.length === 0) return [];
+  const now = acrossBoundaries(image.state, readingMs, calendar);
+  return bounded.flatMap(({ limit, milli }) => {
+    const held = findLimit(image.state, limit);
+    const roomMilli = roomFor(now, limit, ticket, readingMs, calendar);
+    if (held === undefined || roomMilli === undefined) return [];
+    return [[namesOf(limit).tk, held.tokensMilli + roomMilli - milli] as const];
+  });
+}
+
+/**
+ * Sessions that were opened by the request which is being undone, and hold everything again with what comes back: nobody else has
+ * used the window, so it is closed, as if it had never been open.
+ */
+function closable(state: BucketState, back: GiveBack, env: Env): readonly string[] {
+  return back.opened.filter((limit) => {
+    const held = findLimit(state, limit);
+    const milli = back.amounts.find((one) => one.limit === limit)?.milli;
+    if (held === undefined || milli === undefined || !belongs(state, limit, back, env)) return false;
+    const isUsed = held.tokensMilli + milli < held.terms.capacityMilli;
+    return !isUsed && held.quota?.topUpMilli === 0 && held.rememberUntilMs === 0;
+  });
+}
+
+function withClosed(state: BucketState, closing: readonly string[], { calendar }: Env): BucketState {
+  if (closing.length === 0) return state;
+  const limits = state.limits.map((held) =>
+    closing.includes(held.name) && held.quota !== undefined
+      ? { ...held, tokensMilli: held.terms.capacityMilli, quota: { ...held.quota, windowStartMs: undefined } }
+      : held,
+  );
+  return assembled({ ...state, limits }, calendar);
+}
+
+function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveBack, { calendar }: Env): boolean {
+  const held = findLimit(state, limit);
+  const atMs = Math.max(readingMs, state.epochMs);
+  return held !== undefined && isOfPeriod(held, ticket, atMs) && hasComeTo(held, ticket, atMs, calendar);
+}
+
+// An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.
+// The rule of the reset itself need not be pinned, because a change of it is counted as a reset.
+function pinPeriod(builder: WriteBuilder, limit: string, pin: PeriodPin | undefined): void {
+  const { ra, rn, ws } = namesOf(limit);
+  if (pin === undefined) {
+    builder.where(ra, ">", 0);
+    return;
+  }
+  builder.where(ra, "=", 0);
+  if (pin.resets === 0) builder.absent(rn);
+  else builder.where(rn, "=", pin.resets);
+  if (pin.windowStartMs !== undefined) builder.where(ws, "=", pin.windowStartMs);
+  else builder.absent(ws).where(RF, "<", pin.untilMs);
+}

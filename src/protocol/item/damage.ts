@@ -1,0 +1,166 @@
+import type { Damage } from "../../domain/item-unreadable.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
+import type { Item, ItemValue } from "../../ports/item-store.ts";
+import {
+  BN,
+  CFA,
+  CFC,
+  CFG,
+  CFL,
+  FRF,
+  LW,
+  limitNamesIn,
+  RF,
+  RQ,
+  RQP,
+  RSCHED,
+  SCHED,
+  SCHED_TZ,
+  SDA,
+  SHARD_COUNT,
+  TTL,
+  UH,
+  UP,
+  VU,
+  WCU,
+} from "./attributes.ts";
+
+/** What an attribute must be; the sentence goes on "..., not". */
+interface Rule {
+  readonly wants: string;
+  allows(value: ItemValue): boolean;
+}
+
+/**
+ * What is wrong with the item of a shard; undefined where it can be read. Whatever a number or text is worked with for is looked
+ * at, so that damage is never taken for a value: a balance that is not there would be full, an epoch of 0 would refill it.
+ */
+export function damageIn(item: Item): Damage | undefined {
+  const limits = new Set(limitNamesIn(item));
+  for (const attribute of Object.keys(item)) {
+    const rule = ruleFor(attribute, limits);
+    const value = item[attribute] as ItemValue;
+    if (rule !== undefined && !rule.allows(value)) return { attribute, value, wants: rule.wants };
+  }
+  return undefined;
+}
+
+/** Whether the attribute is one that a bucket is read from. */
+export function isReadAttribute(attribute: string): boolean {
+  return OF_THE_BUCKET[attribute] !== undefined || NONCE.test(attribute) || OF_A_LIMIT.test(attribute);
+}
+
+/** Whether a value can stand in an attribute that a bucket is read from. What is not there cannot. */
+export function isSound(attribute: string, value: ItemValue | undefined): boolean {
+  const rule = OF_THE_BUCKET[attribute] ?? (isCounter(attribute) === undefined ? undefined : COUNT);
+  return value !== undefined && (rule?.allows(value) ?? false);
+}
+
+/** Whether an attribute belongs to the usage of the open hour, or of the one before; undefined: to neither. */
+export function isCounter(attribute: string): "open" | "closed" | undefined {
+  if (attribute === UH || attribute === RQ) return "open";
+  if (attribute === UP || attribute === RQP) return "closed";
+  const what = OF_A_LIMIT.exec(attribute)?.[2] ?? "";
+  return Object.hasOwn(COUNTERS, what) ? COUNTERS[what] : undefined;
+}
+
+/** The same of what was counted: the rest of the item is not looked at for it. */
+export function countDamageIn(item: Item): Damage | undefined {
+  for (const attribute of Object.keys(item)) {
+    const rule = OF_THE_BUCKET[attribute] ?? COUNT;
+    if (isCounter(attribute) === undefined) continue;
+    const value = item[attribute] as ItemValue;
+    if (!rule.allows(value)) return { attribute, value, wants: rule.wants };
+  }
+  return undefined;
+}
+
+function ruleFor(attribute: string, limits: ReadonlySet<string>): Rule | undefined {
+  const own = OF_THE_BUCKET[attribute];
+  if (own !== undefined) return own;
+  if (NONCE.test(attribute)) return WHOLE;
+  const [, limit, what] = OF_A_LIMIT.exec(attribute) ?? [];
+  if (limit === undefined || what === undefined) return undefined;
+  // Counters stay until the hour is closed, whether or not the limit does.
+  if (Object.hasOwn(COUNTERS, what)) return COUNT;
+  if (limit === WCU) return Object.hasOwn(OF_LIMITS, what) ? WHOLE : undefined;
+  return limits.has(limit) && Object.hasOwn(OF_LIMITS, what) ? OF_LIMITS[what] : undefined;
+}
+
+function whole(least: number, most: number): Rule {
+  return {
+    wants:
+      most === Number.MAX_SAFE_INTEGER ? `a whole number from ${least}` : `a whole number from ${least} to ${most}`,
+    allows: (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most,
+  };
+}
+
+const NONCE = /^n[0-9a-f]$/;
+const OF_A_LIMIT = /^b_(.+)_([a-z]+)$/;
+/** The last instant that dates know. */
+const LAST_MS = 8_640_000_000_000_000;
+const LAST_HOUR = 2_400_000_000;
+/** As many as the original's readers expect at most. */
+export const SHARDS_MAX = 32;
+
+const WHOLE: Rule = {
+  wants: "a whole number up to 2^53 - 1",
+  allows: (value) => typeof value === "number" && Number.isSafeInteger(value),
+};
+// It may be of any size: a soft limit, or a bypass, lets everything through, and all of it is counted.
+const COUNT: Rule = {
+  wants: "a whole number",
+  allows: (value) => typeof value === "bigint" || (typeof value === "number" && Number.isSafeInteger(value)),
+};
+const TEXT: Rule = { wants: "a text", allows: (value) => typeof value === "string" };
+const INSTANT = whole(0, LAST_MS);
+const HOUR = whole(0, LAST_HOUR);
+const FROM_0 = whole(0, Number.MAX_SAFE_INTEGER);
+const FROM_1 = whole(1, Number.MAX_SAFE_INTEGER);
+
+const OF_THE_BUCKET: Readonly<Record<string, Rule | undefined>> = {
+  [RF]: INSTANT,
+  [FRF]: INSTANT,
+  [BN]: WHOLE,
+  [VU]: WHOLE,
+  [CFA]: WHOLE,
+  [CFC]: INSTANT,
+  [CFG]: WHOLE,
+  [LW]: INSTANT,
+  [SDA]: WHOLE,
+  [TTL]: FROM_0,
+  [SHARD_COUNT]: whole(1, SHARDS_MAX),
+  [UH]: HOUR,
+  [UP]: HOUR,
+  [RQ]: COUNT,
+  [RQP]: COUNT,
+  [CFL]: TEXT,
+  [SCHED]: TEXT,
+  [RSCHED]: TEXT,
+  [SCHED_TZ]: TEXT,
+};
+
+/** By the end of the attribute's name. How long a limit is soft is no number of ours to go by: that it is there says that it is. */
+const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
+  tk: WHOLE,
+  cp: whole(0, MILLI_MAX),
+  ra: whole(0, MILLI_MAX),
+  rp: whole(1, PERIOD_MAX_MS),
+  fr: FROM_0,
+  rsa: FROM_1,
+  ws: INSTANT,
+  wa: INSTANT,
+  tu: whole(0, MILLI_MAX),
+  rn: FROM_0,
+  gc: FROM_1,
+  ru: INSTANT,
+  ct: TEXT,
+  sched: TEXT,
+  rsched: TEXT,
+  tz: TEXT,
+};
+
+const COUNTERS: Readonly<Record<string, "open" | "closed">> = {
+  ...{ tc: "open", by: "open", od: "open" },
+  ...{ tp: "closed", bp: "closed", op: "closed" },
+};

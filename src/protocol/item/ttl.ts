@@ -1,0 +1,71 @@
+import { divCeil } from "../../bucket/integers.ts";
+import { dripMs } from "../../bucket/retry-after.ts";
+import type { LimitState } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { kindOf, type Limit, termsOf } from "../../domain/limit.ts";
+import { periodEndMs } from "../../domain/limit-state.ts";
+import { fullestAtMs } from "../../domain/remembered.ts";
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * The second before which an item with these limits must not expire, if something is taken at `atMs` and nothing is owed:
+ * when all of them, then empty, are full again, and an hour for clocks that disagree. Undefined: never, or it cannot be
+ * computed. It is computed for the end of the running hour, so that it is the same for every take of that hour.
+ */
+export function keptUntilS(limits: readonly LimitState[], atMs: number, calendar: Calendar): number | undefined {
+  const hourMs = divCeil(atMs + 1, HOUR_MS) * HOUR_MS;
+  let fullMs = hourMs;
+  for (const { limit, rememberUntilMs } of limits) {
+    fullMs = Math.max(fullMs, filledFrom(limit, hourMs, calendar), rememberUntilMs);
+  }
+  return secondsOf(fullMs);
+}
+
+/** The same where a limit may be left with so little: `lowMilli` may be a debt. */
+export function keptUntilFromS(
+  limits: readonly { readonly limit: LimitState; readonly lowMilli: number }[],
+  atMs: number,
+  calendar: Calendar,
+): number | undefined {
+  let fullMs = atMs;
+  for (const { limit, lowMilli } of limits) {
+    if (kindOf(limit.limit) !== "drip") fullMs = Math.max(fullMs, filledFrom(limit.limit, atMs, calendar));
+    else if (limit.limit.schedule === undefined) {
+      fullMs = Math.max(fullMs, atMs + dripMs(limit.terms.capacityMilli - lowMilli, limit.terms));
+    } else {
+      const emptied = { ...limit, tokensMilli: lowMilli, remainder: 0 };
+      fullMs = Math.max(fullMs, fullestAtMs(emptied, atMs, calendar));
+    }
+  }
+  return secondsOf(fullMs);
+}
+
+/** How much longer than needed an item is kept, so that not every take has to say so. */
+export const SPARE_S = 3_600;
+
+const remembered = new WeakMap<Limit, { readonly hourMs: number; readonly fullMs: number }>();
+
+function filledFrom(limit: Limit, hourMs: number, calendar: Calendar): number {
+  const known = remembered.get(limit);
+  if (known?.hourMs === hourMs) return known.fullMs;
+  const fullMs = emptiedAt(limit, hourMs, calendar);
+  remembered.set(limit, { hourMs, fullMs });
+  return fullMs;
+}
+
+function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
+  // A quota that is forgotten in one window and created again in a larger one would have been granted twice.
+  if (kindOf(limit) !== "drip" && limit.schedule !== undefined) return Number.POSITIVE_INFINITY;
+  if (limit.resetAfterMs !== undefined) return atMs + limit.resetAfterMs;
+  if (limit.reset !== undefined) return periodEndMs(limit, atMs, calendar);
+  const terms = termsOf(limit);
+  if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
+  const { name } = limit;
+  const emptied = { name, limit, terms, configured: true, tokensMilli: 0, remainder: 0, quota: undefined };
+  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0, resetsBefore: 0 }, atMs, calendar);
+}
+
+function secondsOf(fullMs: number): number | undefined {
+  return Number.isFinite(fullMs) ? divCeil(fullMs + HOUR_MS, 1000) + 1 : undefined;
+}

@@ -1,0 +1,91 @@
+import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
+
+/** Puts one conditional write together, clause by clause. */
+export class WriteBuilder {
+  readonly #when: Clause[] = [];
+  readonly #set: Record<string, ItemValue> = {};
+  readonly #add: Record<string, number> = {};
+  readonly #remove: string[] = [];
+  #copy: Record<string, string> | undefined;
+
+  where(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+    this.#when.push([{ name, is, value }]);
+    return this;
+  }
+
+  /** The comparison holds, or the attribute is not there. */
+  whereUnless(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+    this.#when.push([
+      { name, is: "absent" },
+      { name, is, value },
+    ]);
+    return this;
+  }
+
+  present(name: string): this {
+    this.#when.push([{ name, is: "present" }]);
+    return this;
+  }
+
+  absent(name: string): this {
+    this.#when.push([{ name, is: "absent" }]);
+    return this;
+  }
+
+  /** The attribute has the value that it had in the item, or is absent as it was there. */
+  asSeen(name: string, item: Item): this {
+    const value = item[name];
+    return value === undefined ? this.absent(name) : this.where(name, "=", value);
+  }
+
+  set(name: string, value: ItemValue): this {
+    this.#set[name] = value;
+    return this;
+  }
+
+  add(name: string, amount: number): this {
+    if (amount !== 0) this.#add[name] = (this.#add[name] ?? 0) + amount;
+    return this;
+  }
+
+  remove(name: string): this {
+    this.#remove.push(name);
+    return this;
+  }
+
+  /** The attribute becomes what another was before the write; what was not there counts as 0. */
+  copy(name: string, from: string): this {
+    this.#copy ??= {};
+    this.#copy[name] = from;
+    return this;
+  }
+
+  /** Makes attributes of an item what is wanted: sets those that differ, removes those that are not wanted. */
+  diffAttributes(item: Item, names: Iterable<string>, wanted: Item): this {
+    for (const name of names) {
+      const value = wanted[name];
+      if (value === item[name]) continue;
+      if (value === undefined) this.remove(name);
+      else this.set(name, value);
+    }
+    return this;
+  }
+
+  update(key: ItemKey, item: Existence, trace: WriteTrace | undefined): ItemWrite {
+    const [when, set, add, remove, copy] = [this.#when, this.#set, this.#add, this.#remove, this.#copy];
+    return { key, kind: "update", item, when, set, add, remove, copy, trace };
+  }
+}
+
+const NOTHING = Object.freeze({});
+const NONE: readonly never[] = Object.freeze([]);
+
+/** Puts an item that must not exist yet. */
+export function putNew(key: ItemKey, item: Item, trace: WriteTrace | undefined): ItemWrite {
+  return { key, kind: "put", item: "missing", when: NONE, set: item, add: NOTHING, remove: NONE, trace };
+}
+
+/** Deletes an item if the clauses hold. */
+export function removal(key: ItemKey, when: readonly Clause[], trace: WriteTrace | undefined): ItemWrite {
+  return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, trace };
+}

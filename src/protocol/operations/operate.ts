@@ -1,0 +1,273 @@
+import { divided } from "../../bucket/share.ts";
+import type { Amount } from "../../domain/amounts.ts";
+import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket-operations.ts";
+import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { traitsOf } from "../../domain/limit-kinds.ts";
+import { type LimitSet, limitSet } from "../../domain/limit-set.ts";
+import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
+import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
+import { installWrite } from "../config/apply.ts";
+import type { ProtocolContext } from "../context.ts";
+import type { Plan } from "../decide/transact.ts";
+import { namesOf, TTL } from "../item/attributes.ts";
+import { canonicalOfSet, type Image } from "../item/codec.ts";
+import { markUnread, newItem } from "../item/encode-item.ts";
+import { birthOf } from "../item/nonces.ts";
+import { SPARE_S } from "../item/ttl.ts";
+import { putNew } from "../item/write-builder.ts";
+import { RETRY } from "../process/retry-policy.ts";
+import { roomIn } from "../shards/split.ts";
+import { rethrown, transactPlan } from "../shards/whole.ts";
+import { blankIntent } from "../take/intent.ts";
+import { keptUntil } from "../take/moves.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
+import { hourEndFor } from "../usage/hours.ts";
+import { replaceAll } from "./mend.ts";
+import { partsOf } from "./operation-parts.ts";
+
+/** Two instants of different clocks that are closer than this say nothing of which was first. */
+const CLOCKS_DISAGREE_MS = 5_000;
+
+/** What an operation does to one shard; `amounts` are the shard's own part of what is bought. */
+type Change = (state: BucketState, amounts: readonly Amount[], atMs: number) => BucketState;
+
+export function topUpAll(
+  context: ProtocolContext,
+  operation: Operation,
+  amounts: readonly Amount[],
+): Promise<OperationReply> {
+  const { calendar } = context.env;
+  // Whether all shards together have room for it was looked at before.
+  const change: Change = (state, own, atMs) => {
+    const topped = toppedUp(state, own, atMs, calendar);
+    return topped.kind === "tooLarge" ? state : topped.state;
+  };
+  return operate(context, operation, { change, amounts, kind: "topUp", limits: undefined });
+}
+
+export function resetAll(
+  context: ProtocolContext,
+  operation: Operation,
+  limits: readonly string[] | undefined,
+): Promise<OperationReply> {
+  const { calendar } = context.env;
+  const change: Change = (state, _, atMs) => resetLimits(state, limits, atMs, calendar);
+  const reply = operate(context, operation, { change, amounts: [], kind: "reset", limits });
+  return reply.catch((error: unknown) => {
+    // What it holds does not matter to a reset of everything; of some limits, it must not give the others anything.
+    const isDamaged = error instanceof ItemUnreadable && error.part === "balance";
+    if (!isDamaged || limits !== undefined) throw error;
+    return replaceAll(context, partsOf(context, operation));
+  });
+}
+
+interface Wanted {
+  readonly change: Change;
+  readonly amounts: readonly Amount[];
+  readonly kind: "topUp" | "reset";
+  readonly limits: readonly string[] | undefined;
+}
+
+// Money: one transaction over all shards, the record that makes it happen once, and the audit event.
+async function operate(context: ProtocolContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
+  const { clock } = context;
+  const { bucket, nowMs, event } = operation;
+  const { key, done, recordOf, gaveUp, unknown } = partsOf(context, operation);
+  const policy = RETRY.operation;
+  const plan: Plan<OperationReply> = {
+    buckets: [bucket],
+    readingMs: nowMs,
+    untilMs: clock.now() + policy.timeoutMs,
+    policy,
+    record: { key, done },
+    draw: ([whole]) => {
+      const images = whole?.images ?? [];
+      // All shards or none: wait until a bucket that is being split has all of them.
+      if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
+      // Some shards may go by newer limits than others, and a purchase would be worth something else on each.
+      const disagree = shardsDisagreeOnLimits(context, operation, images);
+      const agreed = disagree ? limitsOfAll(images) : operation;
+      const installs = agreed === undefined ? agreedLimits(context, operation, images) : undefined;
+      if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
+      const drawn = drawnFor(context, operation, images, { ...wanted, by: agreed ?? operation });
+      if (drawn.kind === "tooLarge") return { kind: "result", result: drawn, installs: [] };
+      const writes = [...drawn.writes, recordOf(drawn.gained)];
+      return { kind: "transact", writes, event, result: { kind: "done", repeated: false, amounts: drawn.gained } };
+    },
+    gaveUp: (_, cause) => gaveUp(cause),
+    unknown,
+    unread: rethrown,
+  };
+  return transactPlan(context, plan, "reading");
+}
+
+/** Whether the shards would go by different limits after those of the operation were installed on them. */
+function shardsDisagreeOnLimits(
+  { env }: ProtocolContext,
+  { set, origin, nowMs }: Operation,
+  images: readonly Image[],
+): boolean {
+  const signatures = images.map(({ state }) => {
+    const at = { install: { set, origin }, readingMs: nowMs, atMs: epochAfter(state, nowMs) };
+    return withLimitsAt(state, at, env.calendar).signature;
+  });
+  return new Set(signatures).size > 1;
+}
+
+/**
+ * The limits that all shards go by, as they were read last; undefined where they go by different ones. An operation that was planned
+ * with older limits goes by these: some shards know them from a later reading, and would not take its own.
+ */
+function limitsOfAll(images: readonly Image[]): Pick<Operation, "set" | "origin"> | undefined {
+  const [first] = images;
+  if (first === undefined || images.some(({ canonical }) => canonical !== first.canonical)) return undefined;
+  const { limits, origin } = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a)).state;
+  return { set: configuredIn(limits), origin };
+}
+
+function configuredIn(limits: BucketState["limits"]): LimitSet {
+  return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+}
+
+/**
+ * The writes that install the limits of one shard on those that go by others: of those read lately, within the time by which clocks
+ * may disagree, the ones that the operation itself was planned with; otherwise those that were read last. None: two were read at
+ * the same instant, and the next request decides.
+ */
+function agreedLimits(
+  context: ProtocolContext,
+  { set, nowMs }: Pick<Operation, "set" | "nowMs">,
+  images: readonly Image[],
+): ItemWrite[] {
+  const readMs = ({ state }: Image) => state.origin.asOfMs;
+  const latestMs = Math.max(...images.map(readMs));
+  const late = images.filter((image) => readMs(image) >= latestMs - CLOCKS_DISAGREE_MS);
+  const last = late.filter((image) => readMs(image) === latestMs);
+  const isClear = last.every(({ canonical }) => canonical === last[0]?.canonical);
+  const chosen = late.find(({ canonical }) => canonical === canonicalOfSet(set)) ?? (isClear ? last[0] : undefined);
+  if (chosen === undefined) return [];
+  const origin = { ...chosen.state.origin, asOfMs: latestMs };
+  // Not by a reading from before they were configured: the time between would count by them.
+  const readingMs = Math.max(nowMs, latestMs);
+  const limits = configuredIn(chosen.state.limits);
+  const others = images.filter(({ canonical }) => canonical !== chosen.canonical);
+  return others.flatMap((image) => {
+    const { bucket } = image.key;
+    const installation = { bucket, set: limits, origin, readingMs, configConfirmed: false };
+    return installWrite(context, image, installation) ?? [];
+  });
+}
+
+interface DrawnOperation {
+  readonly kind: "drawn";
+  readonly writes: readonly ItemWrite[];
+  readonly gained: readonly Amount[];
+}
+
+function drawnFor(
+  context: ProtocolContext,
+  operation: Operation,
+  images: readonly Image[],
+  wanted: Wanted & { readonly by: Pick<Operation, "set" | "origin"> },
+): DrawnOperation | TooLarge {
+  const { env } = context;
+  const { nowMs } = operation;
+  const { set, origin } = wanted.by;
+  const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
+  if (images.length === 0) return onNothing(context, operation, wanted, parts);
+  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
+  const at = { readingMs: nowMs, atMs };
+  // Limits of its own that no shard has any more are kept beside the others, for what is bought of them.
+  const installed = (state: BucketState) =>
+    [wanted.by, operation].reduce((held, install) => withLimitsAt(held, { ...at, install }, env.calendar), state);
+  const states = images.map(({ state }) => installed(state));
+  const full = withoutRoom(states, wanted.amounts);
+  if (full !== undefined) return tooLarge(full);
+  const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
+  const writes = images.map((image, i): ItemWrite => {
+    const own = shares[i] ?? [];
+    const ownParts = i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] }));
+    const intent = { ...blankIntent(nowMs), install: { set, origin }, parts: ownParts };
+    const becomes = (state: BucketState) => wanted.change(installed(state), own, atMs);
+    const rebased = rebase(image.state, becomes, { ...at, install: { set, origin } }, env.calendar);
+    const step = writeRebased(image, rebased, intent, env);
+    if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
+    // What a limit that refills steadily has room for depends on what it holds, so its tokens are pinned.
+    const pinned = own.filter(({ limit }) => {
+      const held = findLimit(states[i] as BucketState, limit);
+      return held === undefined || traitsOf(held.limit).refillsSteadily;
+    });
+    const pins = pinned.flatMap(({ limit }) => {
+      const { tk } = namesOf(limit);
+      const value = image.item[tk];
+      return value === undefined ? [] : [[{ name: tk, is: "=", value } as const]];
+    });
+    const trace = { form: "operation", readingMs: atMs, parts: ownParts, spare: [] } as const;
+    return { ...step.write, when: [...step.write.when, ...pins], trace };
+  });
+  return { kind: "drawn", writes, gained: inOrder(gained, states[0] as BucketState) };
+}
+
+/** What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. */
+function sharedOut(
+  states: readonly BucketState[],
+  amounts: readonly Amount[],
+  atMs: number,
+): { readonly shares: readonly (readonly Amount[])[]; readonly gained: readonly Amount[] } {
+  const shares = states.map((): Amount[] => []);
+  const gained: Amount[] = [];
+  for (const { limit, milli } of amounts) {
+    if (milli === 0 || findLimit(states[0] as BucketState, limit) === undefined) continue;
+    let left = milli;
+    for (const [i, state] of states.entries()) {
+      const held = findLimit(state, limit);
+      if (held === undefined) continue;
+      const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
+      const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
+      const { refillsSteadily } = traitsOf(held.limit);
+      const own = refillsSteadily ? Math.min(left, room) : divided(milli, part);
+      if (own > 0 || (refillsSteadily && states.length === 1)) shares[i]?.push({ limit, milli: own });
+      left -= own;
+    }
+    gained.push({ limit, milli: milli - left });
+  }
+  return { shares, gained };
+}
+
+/** The first quota that would hold more than can be counted exactly, all shards together. */
+function withoutRoom(states: readonly BucketState[], amounts: readonly Amount[]): string | undefined {
+  const full = amounts.find(({ limit, milli }) => {
+    const held = findLimit(states[0] as BucketState, limit);
+    if (milli === 0 || held === undefined || traitsOf(held.limit).refillsSteadily) return false;
+    const whole = states.reduce((all, state) => all + (findLimit(state, limit)?.terms.capacityMilli ?? 0), 0);
+    return !hasRoomFor(whole, milli);
+  });
+  return full?.limit;
+}
+
+function onNothing(
+  { env, nonces }: ProtocolContext,
+  { bucket, set, origin, nowMs }: Operation,
+  wanted: Wanted,
+  parts: readonly TracePart[],
+): DrawnOperation | TooLarge {
+  const birth = nonces.next();
+  const fresh = bornAs(freshBucket(set, origin, nowMs, env.calendar), birthOf(birth));
+  const full = withoutRoom([fresh], wanted.amounts);
+  if (full !== undefined) return tooLarge(full);
+  const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
+  const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
+  const item = newItem(state, birth, env);
+  if (origin.reading !== undefined) markUnread(item, env);
+  const at = { readingMs: nowMs, hourEndMs: hourEndFor(nowMs, env.dialect) };
+  const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
+  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
+  const trace = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
+  return { kind: "drawn", writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
+}
+
+// In the order of the limits on the bucket, as other stores answer it.
+function inOrder(gained: readonly Amount[], { limits }: BucketState): readonly Amount[] {
+  return limits.flatMap(({ name }) => gained.filter(({ limit }) => limit === name));
+}

@@ -1,0 +1,75 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { amountsOfText } from "../../domain/stored-amounts.ts";
+import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
+import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import { TTL } from "../item/attributes.ts";
+
+const KEPT_S = 3 * 24 * 3_600;
+
+/** Attributes of the record of an operation. */
+const WRITER = "writer";
+const AMOUNTS = "amounts";
+
+/** What every operation has: the record that makes it happen once, and what is said where it was not done, or perhaps. */
+export interface OperationParts {
+  readonly operation: Operation;
+  /** Of the record. */
+  readonly key: ItemKey;
+  recordOf(gained: readonly Amount[]): ItemWrite;
+  /** The answer that the record gives; undefined: it was not done. */
+  done(record: Item | undefined): OperationReply | undefined;
+  gaveUp(cause: unknown): never;
+  unknown(cause: unknown): never;
+}
+
+export function partsOf({ nonces }: ProtocolContext, operation: Operation): OperationParts {
+  const { bucket, nowMs, idempotencyKey } = operation;
+  const key: ItemKey = { bucket, shard: 0, operation: idempotencyKey };
+  const writer = nonces.next();
+  const what = `the operation ${idempotencyKey} on ${bucket.entityId}/${bucket.resource}`;
+  return {
+    operation,
+    key,
+    recordOf: (gained) => {
+      const ttl = Math.ceil(nowMs / 1000) + KEPT_S;
+      return recordWrite(key, { [WRITER]: writer, [AMOUNTS]: JSON.stringify(gained), [TTL]: ttl }, nowMs);
+    },
+    done: (record) => replyOf(key, record, writer, nowMs),
+    gaveUp: (cause) => {
+      const why = cause === undefined ? "others changed the bucket at every attempt" : "the store did not accept it";
+      throw new RateLimiterUnavailable(
+        `${what[0]?.toUpperCase()}${what.slice(1)} was not done: ${why}. Repeat it with the same idempotencyKey; it is applied only once.`,
+        { cause },
+      );
+    },
+    unknown: (cause) => {
+      throw new RateLimiterUnavailable(
+        `The store did not answer, so ${what} may or may not be applied. ` +
+          `Repeat it with the idempotencyKey "${idempotencyKey}": it is applied only once, and the result says whether it had been applied before.`,
+        { cause },
+      );
+    },
+  };
+}
+
+function replyOf(key: ItemKey, record: Item | undefined, writer: number, nowMs: number): OperationReply | undefined {
+  // DynamoDB removes it some time after it is over.
+  const untilS = record?.[TTL];
+  if (record === undefined || (typeof untilS === "number" && untilS <= Math.floor(nowMs / 1000))) return undefined;
+  const amounts = amountsOfText(record[AMOUNTS]);
+  if (amounts !== undefined) return { kind: "done", repeated: record[WRITER] !== writer, amounts };
+  // Whether it was done is not to be guessed: it is money.
+  const damage = { attribute: AMOUNTS, value: record[AMOUNTS], wants: "a list of limits and millitokens" };
+  throw new ItemUnreadable(key, damage);
+}
+
+function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
+  const isOver = [
+    { name: TTL, is: "absent" },
+    { name: TTL, is: "<=", value: Math.floor(nowMs / 1000) },
+  ] as const;
+  return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], trace: undefined };
+}

@@ -1,0 +1,389 @@
+import { BoundedMap } from "../../domain/bounded-map.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import { availableMilli, findLimit } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import type { LimitSet } from "../../domain/limit-set.ts";
+import type { Item, ItemKey } from "../../ports/item-store.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, UH, VU, WCU } from "../item/attributes.ts";
+import { decode, type Image, numberOf } from "../item/codec.ts";
+import type { Dialect } from "../item/dialect.ts";
+import { type Rate, ratedAgain } from "../shards/write-rate.ts";
+import type { Job, JobOutcome } from "../take/job.ts";
+import type { Lane } from "./lane.ts";
+
+/** How one shard stood when this process last saw it. */
+export interface Seen {
+  /** Undefined: there is no such item. */
+  readonly image: Image | undefined;
+  /** It comes from a read that may be old: it chooses the form of a write, but refuses no request. */
+  readonly eventuallyConsistent: boolean;
+  readonly atMs: number;
+  /** The number of this observation among all of the process: later ones have higher numbers. */
+  readonly order: number;
+}
+
+/** What this process knows of the sheet of a shard's last closed hour: it is there; or it could not be written just now. */
+export type SheetNote =
+  | { readonly is: "there"; readonly hour: number }
+  | { readonly is: "unwritable"; readonly hour: number; readonly atMs: number };
+
+/** What this process knows of one bucket. Only the number of round trips depends on it, never what is granted. */
+export class BucketCache {
+  readonly key: BucketKey;
+  /** By shard: readings of configuration up to a number are in doubt, because of what the shard says. */
+  readonly doubts: ({ readonly upTo: number; readonly says: string; readonly isStamped: boolean } | undefined)[] = [];
+  /** On which side of its capacity each limit was found last. */
+  readonly lastSide = new Map<string, "below" | "over">();
+  /** What all processes take of a limit, as a part of its refill: 1 is all of it. */
+  readonly utilization = new Map<string, number>();
+  /** The queue of this process for each shard. */
+  readonly lanes: (Lane<Job, JobOutcome> | undefined)[] = [];
+  /** Its first read, while that is under way. */
+  contact: Promise<void> | undefined;
+  readonly #shards: (Seen | undefined)[] = [];
+  /** By shard: why the last call to the store got no answer; undefined where it got one. */
+  readonly #silences: unknown[] = [];
+  /** By shard: the number of the last answer of the store, whether or not it showed the item. */
+  readonly #answered: number[] = [];
+  /** How busy each shard is, by what all processes wrote to it. */
+  readonly #rates: (Rate | undefined)[] = [];
+  readonly #sheets: (SheetNote | undefined)[] = [];
+  #shardCount = 1;
+  /** How much work of this process goes by it. */
+  #holders = 0;
+  #refusedAtMs = Number.NEGATIVE_INFINITY;
+  #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
+  /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
+  #scarceAtMs = Number.NEGATIVE_INFINITY;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  /** When it was last noticed that a limit had been nearly emptied. */
+  #drainedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(key: BucketKey) {
+    this.key = key;
+  }
+
+  /** As many shards as the item says that was seen last; 1 where nothing is known. */
+  get shardCount(): number {
+    return this.#shardCount;
+  }
+
+  /** When a request was last refused by what was seen of it. */
+  get refusedAtMs(): number {
+    return this.#refusedAtMs;
+  }
+
+  /** When it was last read to say in a refusal what it holds. */
+  get lookedAtMs(): number {
+    return this.#lookedAtMs;
+  }
+
+  get isUnknown(): boolean {
+    return this.#shards.length === 0;
+  }
+
+  /** Whether a write of this process to one of its shards is under way. */
+  get isBusy(): boolean {
+    return this.lanes.some((lane) => lane?.isBusy);
+  }
+
+  /** Whether it must not be forgotten for others: work goes by it, its first read is under way, or a write. */
+  get isHeld(): boolean {
+    return this.#holders > 0 || this.contact !== undefined || this.isBusy;
+  }
+
+  /**
+   * For work that waits for the store, until it calls `letGo`: what others learn of the bucket meanwhile, or the driver for it, they
+   * note here and on no second one.
+   */
+  hold(): void {
+    this.#holders++;
+  }
+
+  letGo(): void {
+    this.#holders--;
+  }
+
+  /** Whether other processes are likely to have written since the last observation. */
+  hasOtherWriters(atMs: number): boolean {
+    return atMs - this.#otherWriterSeenAtMs < OTHER_WRITERS_MS;
+  }
+
+  /** Whether requests of several levels should ask for it first. */
+  isScarce(atMs: number): boolean {
+    return isLately(this.#scarceAtMs, atMs, SCARCE_MS);
+  }
+
+  /** Whether all it had was wanted lately: it refused a request, or was nearly emptied. Nothing of it may be wasted then. */
+  isWanted(atMs: number): boolean {
+    return isLately(this.#refusedAtMs, atMs, SCARCE_MS) || isLately(this.#drainedAtMs, atMs, DRAINED_MS);
+  }
+
+  /** What to expect of a shard; undefined when nothing is known. */
+  seen(shard: number): Seen | undefined {
+    return this.#shards[shard];
+  }
+
+  /** Why the store did not answer the last time that this shard was written; undefined when it did. */
+  silence(shard: number): unknown {
+    return this.#silences[shard];
+  }
+
+  /** Whether the store answered about a shard after an observation of this process. */
+  isAnsweredSince(shard: number, sequence: number): boolean {
+    return (this.#answered[shard] ?? 0) > sequence;
+  }
+
+  sheet(shard: number): SheetNote | undefined {
+    return this.#sheets[shard];
+  }
+
+  noteSheet(shard: number, note: SheetNote | undefined): void {
+    this.#sheets[shard] = note;
+  }
+
+  rate(shard: number): Rate | undefined {
+    return this.#rates[shard];
+  }
+
+  /** The last images of the shards there are, without those that are not known. */
+  images(): Image[] {
+    const images: Image[] = [];
+    for (let shard = 0; shard < this.#shardCount; shard++) {
+      const image = this.#shards[shard]?.image;
+      if (image !== undefined) images.push(image);
+    }
+    return images;
+  }
+
+  /** The image of any shard that is known. */
+  anyImage(): Image | undefined {
+    return this.#shards.find((seen) => seen?.image !== undefined)?.image;
+  }
+
+  /** Drops the images, which are out of date. The number of shards is kept as a guess. */
+  forget(): void {
+    this.#shards.length = 0;
+  }
+
+  /** Drops the images and the number of shards. */
+  forgetShards(): void {
+    this.forget();
+    this.#shardCount = 1;
+  }
+
+  noteRefusal(atMs: number): void {
+    this.#refusedAtMs = atMs;
+  }
+
+  noteLook(atMs: number): void {
+    this.#lookedAtMs = atMs;
+  }
+
+  noteScarce(atMs: number): void {
+    this.#scarceAtMs = atMs;
+  }
+
+  noteDrained(atMs: number): void {
+    this.#drainedAtMs = atMs;
+  }
+
+  noteOtherWriter(atMs: number): void {
+    this.#otherWriterSeenAtMs = atMs;
+  }
+
+  noteSilence(shard: number, cause: unknown): void {
+    this.#silences[shard] = cause;
+  }
+
+  /** The store answered about a shard; see `BucketCaches.noteAnswer`. */
+  noteAnswered(shard: number, order: number): void {
+    this.#answered[shard] = order;
+    if (this.#silences.length > 0) this.#silences[shard] = undefined;
+  }
+
+  noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
+    this.#shards[shard] = seen;
+    // A stamp that is gone may come again: what was read because of the one does not answer the other.
+    if (this.doubts[shard]?.isStamped && seen.image !== undefined && !isStamped(seen.image.item)) {
+      this.doubts[shard] = undefined;
+    }
+    this.noteAnswered(shard, seen.order);
+    if (shardCount !== undefined) this.#shardCount = shardCount;
+  }
+
+  noteWrites(shard: number, writes: number, atMs: number): void {
+    this.#rates[shard] = ratedAgain(this.#rates[shard], writes, atMs);
+  }
+}
+
+/** What is known of the circumstances of an observation. */
+export interface Observation {
+  readonly atMs: number;
+  readonly eventuallyConsistent: boolean;
+  /** The caller's limits, whose objects are used where the item says the same. */
+  readonly set: LimitSet | undefined;
+  /** How many writes of this process lie between this observation and the one before. */
+  readonly ownWrites: number;
+  /** The sequence number when the call was sent: answers overtake each other. */
+  readonly sentAtSequence: number;
+}
+
+/** The caches of many buckets, bounded. */
+export class BucketCaches {
+  readonly #known: BoundedMap<BucketCache>;
+  readonly #calendar: Calendar;
+  readonly #dialect: Dialect;
+  /** Asked for several times in a row by each request. */
+  #latest: BucketCache | undefined;
+  #sequence = 0;
+
+  constructor(calendar: Calendar, dialect: Dialect, bucketsMax: number) {
+    this.#known = new BoundedMap(bucketsMax / 2, (cache) => cache.isHeld);
+    this.#calendar = calendar;
+    this.#dialect = dialect;
+  }
+
+  /** The number of the last observation; to be noted before a call is sent. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  /** How many buckets are remembered: at most so many as was said, and those that are held. */
+  get size(): number {
+    return this.#known.size;
+  }
+
+  of(key: BucketKey): BucketCache {
+    if (this.#latest?.key.id === key.id) return this.#latest;
+    let cache = this.#known.get(key.id);
+    if (cache === undefined) {
+      cache = new BucketCache(key);
+      this.#known.set(key.id, cache);
+    }
+    this.#latest = cache;
+    return cache;
+  }
+
+  /** Does work on buckets, none of which is forgotten until it is done. */
+  async holding<Result>(keys: readonly BucketKey[], work: () => Promise<Result>): Promise<Result> {
+    const held = keys.map((key) => {
+      const cache = this.of(key);
+      cache.hold();
+      return cache;
+    });
+    try {
+      return await work();
+    } finally {
+      for (const cache of held) cache.letGo();
+    }
+  }
+
+  /** The store answered, and showed no item: others were in the way, or several items were written together. */
+  noteAnswer({ bucket, shard }: ItemKey): void {
+    this.of(bucket).noteAnswered(shard, ++this.#sequence);
+  }
+
+  /**
+   * Stores how an item stands, unless what is stored is later, and answers what the observation itself showed. An
+   * eventually consistent read that is older than what is stored counts as what is stored.
+   */
+  observe(cache: BucketCache, key: ItemKey, item: Item | undefined, about: Observation): Seen {
+    return item === undefined ? this.#observeMissing(cache, key, about) : this.#observeItem(cache, key, item, about);
+  }
+
+  #observeMissing(cache: BucketCache, { shard }: ItemKey, about: Observation): Seen {
+    const before = cache.seen(shard);
+    const { atMs, eventuallyConsistent } = about;
+    if (eventuallyConsistent && before?.image !== undefined && !before.eventuallyConsistent) return before;
+    const missing: Seen = { image: undefined, eventuallyConsistent, atMs, order: ++this.#sequence };
+    // Another call has seen the item since this one was sent: which of the two is later is not known, so the image stays
+    // for others. The caller goes by what its own answer showed.
+    if (before?.image !== undefined && before.order > about.sentAtSequence) return missing;
+    cache.noteShard(shard, missing, shard === 0 && !eventuallyConsistent ? 1 : undefined);
+    return missing;
+  }
+
+  #observeItem(cache: BucketCache, key: ItemKey, item: Item, about: Observation): Seen {
+    const { shard } = key;
+    const before = cache.seen(shard);
+    const like = before?.image;
+    const { atMs, eventuallyConsistent, set } = about;
+    const isBehind = before !== undefined && like !== undefined && isOlder(item, like.item);
+    if (isBehind && eventuallyConsistent && !before.eventuallyConsistent) return before;
+    const decoded = decode(key, item, { calendar: this.#calendar, dialect: this.#dialect, like, set });
+    if (decoded.kind === "damaged") {
+      // Not by what it was before: the next caller reads it, and hears the same.
+      cache.forgetShards();
+      throw new ItemUnreadable(key, decoded.damage);
+    }
+    const { image } = decoded;
+    // What was observed while this call was under way is later than its answer.
+    if (isBehind && before.order > about.sentAtSequence) {
+      return { image, eventuallyConsistent, atMs, order: about.sentAtSequence };
+    }
+    const seen: Seen = { image, eventuallyConsistent, atMs, order: ++this.#sequence };
+    cache.noteShard(shard, seen, image.shardCount);
+    const writes = (numberOf(item, WRITES) ?? 0) / 1000;
+    cache.noteWrites(shard, writes, atMs);
+    if (before === undefined) return seen;
+    // Where there was no item before, other processes created it.
+    const writesBefore = like === undefined ? 0 : (numberOf(like.item, WRITES) ?? 0) / 1000;
+    if (writes - writesBefore > about.ownWrites) cache.noteOtherWriter(atMs);
+    if (like !== undefined && atMs > before.atMs && cache.hasOtherWriters(atMs)) {
+      noteUtilization(cache, like, image, { fromMs: before.atMs, toMs: atMs });
+    }
+    return seen;
+  }
+}
+
+// Every write is counted. An item that was deleted and created again counts from 0, but has a later epoch.
+function isOlder(item: Item, than: Item): boolean {
+  return (
+    item[BN] === than[BN] &&
+    (numberOf(item, WRITES) ?? 0) < (numberOf(than, WRITES) ?? 0) &&
+    (numberOf(item, RF) ?? 0) <= (numberOf(than, RF) ?? 0)
+  );
+}
+
+function noteUtilization(
+  cache: BucketCache,
+  before: Image,
+  after: Image,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): void {
+  // Counters begin anew with every hour.
+  if (before.item[UH] !== after.item[UH]) return;
+  const { utilization } = cache;
+  for (const { name, terms } of after.state.limits) {
+    if (terms.refillAmountMilli === 0) continue;
+    const { tc } = namesOf(name);
+    // By which nothing is decided: it may be rounded.
+    const taken = Number(after.item[tc] ?? 0) - Number(before.item[tc] ?? 0);
+    const used = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * (toMs - fromMs));
+    // A single span may be short, and then it says little.
+    utilization.set(name, ((utilization.get(name) ?? used) + used) / 2);
+    const was = findLimit(before.state, name);
+    // As if it had all been taken at once, right after the limit was seen.
+    const lowestMilli = was === undefined ? 0 : availableMilli(before.state, was, fromMs) - taken;
+    if (lowestMilli * NEARLY_EMPTY < terms.capacityMilli) cache.noteDrained(toMs);
+  }
+}
+
+function isStamped(item: Item): boolean {
+  return DISABLED in item || BYPASS in item || item[VU] === 0;
+}
+
+function isLately(thenMs: number, atMs: number, spanMs: number): boolean {
+  const ageMs = atMs - thenMs;
+  return ageMs >= 0 && ageMs < spanMs;
+}
+
+/** A limit is nearly empty when it has less than this part of its capacity: what the tolerance may hold back. */
+const NEARLY_EMPTY = 16;
+const OTHER_WRITERS_MS = 10_000;
+/** Long enough for the next of several pulses; all it costs is a trip more. */
+const SCARCE_MS = 10_000;
+const DRAINED_MS = 2_000;
+const WRITES = namesOf(WCU).tc;

@@ -1,0 +1,95 @@
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import type { Claim } from "../../ports/bucket-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import { mustReadConfig } from "../take/job.ts";
+import { drive, type Machine, type ReadAction } from "./drive.ts";
+import { RETRY } from "./retry-policy.ts";
+
+/** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
+export function withoutContact({ caches, env }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
+  if (!env.serverTime.isKnown()) return claims;
+  let unknown: Claim[] | undefined;
+  for (const claim of claims) {
+    if (!caches.of(claim.bucket).isUnknown) continue;
+    unknown ??= [];
+    unknown.push(claim);
+  }
+  return unknown ?? NO_CLAIMS;
+}
+
+/**
+ * The claims on buckets that would be made, by configuration that was not read for them: better known before other levels are asked.
+ * Not while the bucket is being made for another request: whoever waits for that finds it there.
+ */
+export function withoutConfig({ caches }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
+  return claims.filter((claim) => {
+    const cache = caches.of(claim.bucket);
+    return mustReadConfig(claim, "take") && cache.seen(0)?.image === undefined && !cache.isBusy;
+  });
+}
+
+/** By which reading buckets are read, and until when. */
+interface ContactTime {
+  readonly nowMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * One read for all buckets that nothing is known of, and for all requests that come for them meanwhile: they go on in their order.
+ * Throws `RateLimiterUnavailable` where they cannot be read.
+ */
+export async function makeContact(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
+  const caches = claims.map(({ bucket }) => context.caches.of(bucket));
+  const underWay = new Set(caches.flatMap(({ contact }) => contact ?? []));
+  const unasked = claims.filter((_, i) => caches[i]?.contact === undefined);
+  const own = unasked.length === 0 ? undefined : readFirst(context, unasked, at);
+  for (const { bucket } of unasked) {
+    const cache = context.caches.of(bucket);
+    cache.contact = own?.finally(() => {
+      cache.contact = undefined;
+    });
+    cache.contact?.catch(() => {});
+  }
+  await own;
+  if (underWay.size === 0) return;
+  try {
+    await inTime(context, Promise.all(underWay), at.untilMs);
+  } catch (error) {
+    // That was the time of another request.
+    if (!(error instanceof RateLimiterUnavailable) || context.clock.now() >= at.untilMs) throw error;
+    await readFirst(context, claims, at);
+  }
+}
+
+/** The read of another request may take longer than this one has. */
+async function inTime({ clock }: ProtocolContext, reading: Promise<unknown>, untilMs: number): Promise<void> {
+  const over = new AbortController();
+  const late = clock.sleep(Math.max(1, untilMs - clock.now()), over.signal).then(() => {
+    throw new RateLimiterUnavailable("The store did not answer the first read of the bucket in time.");
+  });
+  late.catch(() => {});
+  try {
+    await Promise.race([reading, late]);
+  } finally {
+    over.abort();
+  }
+}
+
+function readFirst(context: ProtocolContext, claims: readonly Claim[], { nowMs, untilMs }: ContactTime): Promise<void> {
+  const keys = claims.map(({ bucket }) => ({ bucket, shard: 0 }));
+  const sets = claims.map(({ set }) => set);
+  const machine: Machine<"unread" | "read", ReadAction, void> = {
+    ended: (progress) => (progress === "read" ? { result: undefined } : undefined),
+    next: () => ({ do: "read", keys, consistent: false, atMs: nowMs, sets }),
+    on: (_, __, event) => {
+      if (event.kind === "unread") throw event.cause;
+      return "read";
+    },
+    untilMs: () => untilMs,
+    throttled: () => {},
+  };
+  // A read that may be old is no attempt, and it is not repeated: a caller that cannot be answered is told so.
+  return drive(machine, "unread", { policy: RETRY.take, attemptsMax: 1, caller: undefined }, context);
+}
+
+const NO_CLAIMS: readonly Claim[] = Object.freeze([]);

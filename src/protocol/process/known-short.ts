@@ -1,0 +1,31 @@
+import { fits } from "../../domain/bucket-state.ts";
+import { asksNever } from "../../domain/earliest.ts";
+import { knowsMore } from "../../domain/limit-set.ts";
+import type { Claim } from "../../ports/bucket-store.ts";
+import type { BucketCache } from "./bucket-cache.ts";
+
+/**
+ * Whether a bucket was just seen to have too little for a claim, so that it need not be asked: an image refuses, it never
+ * admits.
+ *
+ * The engine remembers refusals too (engine/deny-memory.ts), but only those that it gave itself, and as a whole. This goes by
+ * the latest image, whichever call saw it, also one that took from the bucket or gave back. Without it a level that is known
+ * to be short costs its siblings a write and a give-back each (test/protocol-costs.test.ts).
+ */
+export function isKnownShort(
+  cache: BucketCache,
+  { set, origin, take, bypass }: Claim,
+  nowMs: number,
+  denyMemoryMs: number,
+): boolean {
+  const { refusedAtMs } = cache;
+  if (refusedAtMs === Number.NEGATIVE_INFINITY) return false;
+  const seen = cache.seen(0);
+  if (bypass || cache.shardCount !== 1 || seen?.image === undefined || seen.eventuallyConsistent) return false;
+  const ageMs = nowMs - seen.atMs;
+  const { state } = seen.image;
+  if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
+  if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
+  // What can never fit is asked: another process may have bought, or raised the limit, and "never" must be certain.
+  return refusedAtMs >= seen.atMs && !fits(state, take, nowMs) && !asksNever(state, take);
+}

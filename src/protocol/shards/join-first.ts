@@ -1,0 +1,68 @@
+import { traitsOf } from "../../domain/limit-kinds.ts";
+import type { Answer, Claim } from "../../ports/bucket-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import type { BucketCache } from "../process/bucket-cache.ts";
+import { UNSEEN } from "../several/looks.ts";
+import type { BackgroundTasks } from "./background-tasks.ts";
+import { wholeState } from "./gather.ts";
+import { joinInTime } from "./resize.ts";
+
+/** A call whose caller must have an answer at `untilMs`. */
+interface Called {
+  readonly nowMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * The window of a session opens with the first use of the whole bucket: shards that it has from before are joined first. In the
+ * caller's time; what is left of it then goes on without the caller.
+ */
+export class JoinFirst {
+  readonly #context: ProtocolContext;
+  readonly #background: BackgroundTasks;
+
+  constructor(context: ProtocolContext, background: BackgroundTasks) {
+    this.#context = context;
+    this.#background = background;
+  }
+
+  /** The answers, where the request ends with it; undefined when the claims can be taken. */
+  async before(claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
+    const { caches } = this.#context;
+    for (const claim of claims) {
+      if (!mustJoin(claim, caches.of(claim.bucket))) continue;
+      const answers = await caches.holding([claim.bucket], () => this.#join(claim, claims, call));
+      if (answers !== undefined) return answers;
+    }
+    return undefined;
+  }
+
+  async #join(claim: Claim, claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
+    const { caches, clock } = this.#context;
+    const cache = caches.of(claim.bucket);
+    const joined = await joinInTime(this.#context, claim.bucket, call);
+    if (joined.kind === "done") return undefined;
+    this.#background.resize(cache, 1, call.nowMs);
+    if (joined.kind === "unavailable") return claims.map(() => joined);
+    if (clock.now() < call.untilMs) return undefined;
+    const silence = silenceOf(cache);
+    if (silence !== undefined) return claims.map(() => ({ kind: "unavailable", cause: silence }));
+    // Others wrote to the shards each time: it could not be decided among many.
+    const { seen } = joined;
+    const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
+    return claims.map((one) => (one === claim && state !== undefined ? { kind: "contended", state } : UNSEEN));
+  }
+}
+
+function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
+  return shardCount > 1 && set.limits.some((limit) => traitsOf(limit).opensWindow);
+}
+
+/** Why the store did not answer about one of the shards. */
+function silenceOf(cache: BucketCache): unknown {
+  for (let shard = 0; shard < cache.shardCount; shard++) {
+    const silence = cache.silence(shard);
+    if (silence !== undefined) return silence;
+  }
+  return undefined;
+}

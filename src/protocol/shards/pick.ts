@@ -1,0 +1,75 @@
+import { findLimit } from "../../domain/bucket-state.ts";
+import type { BucketCache } from "../process/bucket-cache.ts";
+import type { Job } from "../take/job.ts";
+import { roomIn } from "./split.ts";
+
+/**
+ * A shard to ask first: one for whose doubt configuration was read, so that it is settled there; else the better of two, by what is
+ * cached. Undefined when no single one can have enough.
+ */
+export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
+  const { shardCount } = cache;
+  if (shardCount === 1) return 0;
+  if (!couldHold(cache, job)) return undefined;
+  const doubted = doubtedBefore(cache, job);
+  if (doubted !== undefined) return doubted;
+  const one = Math.floor(random() * shardCount);
+  const other = Math.floor(random() * shardCount);
+  return spareIn(cache, other, job) > spareIn(cache, one, job) ? other : one;
+}
+
+/** A shard that did not believe an earlier reading of configuration than the job's. */
+function doubtedBefore({ doubts, shardCount }: BucketCache, { of: { origin } }: Job): number | undefined {
+  const { reading } = origin;
+  if (reading === undefined) return undefined;
+  for (let shard = 0; shard < shardCount; shard++) {
+    const doubt = doubts[shard];
+    if (doubt !== undefined && reading > doubt.upTo) return shard;
+  }
+  return undefined;
+}
+
+/** The best known shard besides one that was short, if it is known to have enough. */
+export function pickOther(cache: BucketCache, job: Job, short: number): number | undefined {
+  let best: number | undefined;
+  let most = 0;
+  for (let shard = 0; shard < cache.shardCount; shard++) {
+    if (shard === short || cache.seen(shard)?.image === undefined) continue;
+    const spare = spareIn(cache, shard, job);
+    if (spare < most || (spare === most && best !== undefined)) continue;
+    best = shard;
+    most = spare;
+  }
+  return best;
+}
+
+/** The shard for a debit, by what is cached: the one that has the most, so that none goes into debt while another could pay. */
+export function fullestShard(cache: BucketCache, job: Job): number {
+  let best = 0;
+  for (let shard = 1; shard < cache.shardCount; shard++) {
+    if (spareIn(cache, shard, job) > spareIn(cache, best, job)) best = shard;
+  }
+  return best;
+}
+
+/** What a shard would have left of the limit that is scarcest; an unknown shard counts as plenty, so that it is asked. */
+function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job): number {
+  const image = cache.seen(shard)?.image;
+  if (image === undefined) return Number.POSITIVE_INFINITY;
+  let least = Number.POSITIVE_INFINITY;
+  for (const { limit, milli } of amounts) {
+    if (findLimit(image.state, limit)?.limit.soft) continue;
+    least = Math.min(least, roomIn(image.state, limit, readingMs) - milli);
+  }
+  return least;
+}
+
+/** Whether a shard, full, would have enough. */
+function couldHold(cache: BucketCache, { amounts }: Job): boolean {
+  const image = cache.anyImage();
+  if (image === undefined) return true;
+  return amounts.every(({ limit, milli }) => {
+    const held = findLimit(image.state, limit);
+    return held === undefined || held.limit.soft === true || held.terms.capacityMilli >= milli;
+  });
+}

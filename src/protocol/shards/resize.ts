@@ -1,0 +1,222 @@
+import type { Count } from "../../bucket/count.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { traitsOf } from "../../domain/limit-kinds.ts";
+import type { ItemWrite } from "../../ports/item-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import type { Drawn, Plan } from "../decide/transact.ts";
+import { SDA, UH } from "../item/attributes.ts";
+import { type Image, numberOf } from "../item/codec.ts";
+import type { BucketCache } from "../process/bucket-cache.ts";
+import { RETRY } from "../process/retry-policy.ts";
+import { rollWrite } from "../take/rebase.ts";
+import { closedHourIn, hourNumber, isOnSheet, openHourIn, sheetWrite } from "../usage/hours.ts";
+import { sheetedBy } from "../usage/sheets.ts";
+import { countsAgree, doublingWrites, makingWrites, mergingWrites, SHARDS_MAX } from "./split.ts";
+import { rethrown, transactPlan } from "./whole.ts";
+
+/** Between two changes of the number of shards. */
+const GROW_AFTER_MS = 10_000;
+const SHRINK_AFTER_MS = 600_000;
+/** A shard with fewer writes a second than this does not need to be one. */
+const IDLE_PER_SECOND = 100;
+const BUSY_SPANS = 2;
+
+/** What a bucket's number of shards should become, by the writes that one of them gets from all processes. */
+export function sizeWanted(cache: BucketCache, shard: number, readingMs: number): "more" | "fewer" | undefined {
+  const rate = cache.rate(shard);
+  if (rate?.perSecond === undefined) return undefined;
+  if (rate.busySpans >= BUSY_SPANS && cache.shardCount < SHARDS_MAX) return "more";
+  if (cache.shardCount > 1 && rate.perSecond < IDLE_PER_SECOND && !isYoung(cache, readingMs)) return "fewer";
+  return undefined;
+}
+
+/** Whether the number of shards was changed so lately that they are not joined yet, and need not be read. */
+function isYoung(cache: BucketCache, readingMs: number): boolean {
+  const first = cache.seen(0)?.image;
+  const changedMs = first === undefined ? undefined : numberOf(first.item, SDA);
+  return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
+}
+
+/** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
+function maySplit(images: readonly Image[]): boolean {
+  return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
+}
+
+/** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */
+export type Reshaped =
+  | { readonly kind: "done" }
+  /** `seen`: the shards that it was last drawn from; none where nothing was. */
+  | { readonly kind: "not done"; readonly seen: readonly Image[] }
+  /** The store did not answer; perhaps it was done all the same. */
+  | { readonly kind: "unavailable"; readonly cause: unknown };
+
+/** By which reading the shards are changed, and when it must be over. */
+interface ReshapeTime {
+  readonly nowMs: number;
+  readonly untilMs: number;
+}
+
+/** Doubles or halves the shards of a bucket, or joins them to one, without a caller that waits for it. True when it was done. */
+export async function resize(
+  context: ProtocolContext,
+  bucket: BucketKey,
+  to: "more" | "fewer" | 1,
+  nowMs: number,
+): Promise<boolean> {
+  const reshaped = await reshape(context, bucket, to, { nowMs, untilMs: Number.POSITIVE_INFINITY });
+  return reshaped.kind === "done";
+}
+
+/** Joins the shards of a bucket for a caller that waits until `untilMs`, not longer. */
+export async function joinInTime(context: ProtocolContext, bucket: BucketKey, at: ReshapeTime): Promise<Reshaped> {
+  try {
+    return await reshape(context, bucket, 1, at);
+  } catch (cause) {
+    if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
+    throw cause;
+  }
+}
+
+/** One transaction, which fails when a shard was changed since it was read. */
+async function reshape(
+  context: ProtocolContext,
+  bucket: BucketKey,
+  to: "more" | "fewer" | 1,
+  at: ReshapeTime,
+): Promise<Reshaped> {
+  const { env, clock } = context;
+  const readingMs = at.nowMs;
+  if (!env.dialect.mayReshard) return { kind: "not done", seen: [] };
+  const policy = to === "more" ? RETRY.resize : RETRY.join;
+  return transactPlan(context, { ...reshaping(bucket, at, draw), policy }, "reading");
+
+  function draw(images: readonly Image[]): Drawn<Reshaped> {
+    const [first] = images;
+    if (first === undefined || images.length !== first.shardCount) return NOT_DONE;
+    if (images.some(({ shardCount }) => shardCount !== first.shardCount)) return NOT_DONE;
+    // They are joined by the same limits. Which of two are newer is not known here: the instants at which they were read may be
+    // equal, or those of clocks that disagree. The next takes bring the limits of now to each shard, and cut nothing off.
+    if (to !== "more" && !agreeOnLimits(images)) return NOT_DONE;
+    // Not by a reading from before the shards were read: what is refilled in one shard after that reading would pay for what
+    // was taken from another by a later one, and joined they would hold more than both did.
+    const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
+    const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
+    const hours = to === "more" ? [] : hoursBefore(context, images, { readingMs, atMs });
+    if (hours === undefined) return NOT_DONE;
+    if (hours.length > 0) return { kind: "install", installs: hours };
+    const writes = writesFor(images, to, atMs, context);
+    return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: DONE };
+  }
+}
+
+/** Whether all shards go by the same configured limits, and have gone through the same changes of them. */
+function agreeOnLimits(images: readonly Image[]): boolean {
+  const [first] = images;
+  return images.every(
+    ({ canonical, state }) => canonical === first?.canonical && state.origin.changedMs === first.state.origin.changedMs,
+  );
+}
+
+/**
+ * The writes that bring shards which are joined at `atMs` to the hour of that instant, with nothing beside it that is not on
+ * its sheet. Undefined: that is not possible now.
+ */
+function hoursBefore(
+  context: ProtocolContext,
+  images: readonly Image[],
+  { readingMs, atMs }: { readonly readingMs: number; readonly atMs: number },
+): ItemWrite[] | undefined {
+  const { env, caches } = context;
+  if (!env.dialect.countsByHour) return [];
+  const hour = Math.max(hourNumber(atMs), ...images.map(({ item }) => numberOf(item, UH) ?? 0));
+  // Beyond, what one shard counted in the hour that is open cannot be added to another exactly. It waits for the next hour.
+  const open = images.flatMap(({ item }) => (item[UH] === hour ? (openHourIn(item) ?? []) : []));
+  if (open.some(({ counts }) => [...counts.values()].some((one) => !isFine(one)))) return undefined;
+  const writes: ItemWrite[] = [];
+  for (const image of images) {
+    const note = caches.of(image.key.bucket).sheet(image.key.shard);
+    const closed = isOnSheet(image.item, sheetedBy(note)) ? undefined : closedHourIn(image.item);
+    // It was tried a moment ago.
+    if (closed !== undefined && note?.is === "unwritable" && note.hour === closed.hour) return undefined;
+    if (closed !== undefined) writes.push(sheetWrite(image.key, closed, env));
+    else if (image.item[UH] !== hour) writes.push(rollWrite(image, { hour, readingMs, sheeted: sheetedBy(note) }, env));
+  }
+  return writes;
+}
+
+/** A few dozen of these can be summed up. */
+function isFine(milli: Count): boolean {
+  return typeof milli === "number" && Math.abs(milli) < Number.MAX_SAFE_INTEGER / 64;
+}
+
+const DONE: Reshaped = { kind: "done" };
+const NOT_DONE: Drawn<Reshaped> = { kind: "result", result: { kind: "not done", seen: [] }, installs: [] };
+
+/** Makes a shard that the original has not made yet; `done` when it is there. A bucket with quotas is left to the original. */
+export function makeShard(
+  context: ProtocolContext,
+  bucket: BucketKey,
+  shard: number,
+  at: ReshapeTime,
+): Promise<Reshaped> {
+  const draw = (images: readonly Image[]): Drawn<Reshaped> => {
+    if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: DONE, installs: [] };
+    if (images.some(({ state }) => state.limits.some(({ limit }) => !traitsOf(limit).refillsSteadily))) return NOT_DONE;
+    const sibling = siblingOf(images, shard);
+    if (sibling === undefined) return NOT_DONE;
+    const atMs = Math.max(at.nowMs, sibling.state.epochMs + 1);
+    const writes = makingWrites(sibling, shard, atMs, context.env);
+    return { kind: "transact", writes, event: undefined, result: DONE };
+  };
+  return transactPlan(context, reshaping(bucket, at, draw), "reading");
+}
+
+function reshaping(
+  bucket: BucketKey,
+  { nowMs, untilMs }: ReshapeTime,
+  draw: (images: readonly Image[]) => Drawn<Reshaped>,
+): Plan<Reshaped> {
+  return {
+    buckets: [bucket],
+    readingMs: nowMs,
+    untilMs,
+    policy: RETRY.resize,
+    record: undefined,
+    draw: ([whole]) => draw(whole?.images ?? []),
+    gaveUp: ([whole], cause) =>
+      cause === undefined ? { kind: "not done", seen: whole?.images ?? [] } : { kind: "unavailable", cause },
+    unknown: (cause) => ({ kind: "unavailable", cause }),
+    unread: rethrown,
+  };
+}
+
+/** The shard that was there before this one was split off: half as many ago, or a quarter, and so on. */
+function siblingOf(images: readonly Image[], shard: number): Image | undefined {
+  for (let count = (images[0]?.shardCount ?? 1) / 2; count >= 1; count /= 2) {
+    const found = images.find(({ key }) => key.shard === shard % count);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function writesFor(
+  images: readonly Image[],
+  to: "more" | "fewer" | 1,
+  atMs: number,
+  { env }: ProtocolContext,
+): readonly ItemWrite[] | undefined {
+  const [first] = images as readonly [Image];
+  const changedMs = numberOf(first.item, SDA) ?? Number.NEGATIVE_INFINITY;
+  const count = first.shardCount;
+  switch (to) {
+    case "more":
+      if (count * 2 > SHARDS_MAX || atMs - changedMs < GROW_AFTER_MS || !maySplit(images)) return undefined;
+      return doublingWrites(images, atMs, env);
+    case "fewer":
+      if (count === 1 || atMs - changedMs < SHRINK_AFTER_MS || !countsAgree(images)) return undefined;
+      return mergingWrites(images, count / 2, atMs, env);
+    case 1:
+      return count === 1 ? undefined : mergingWrites(images, 1, atMs, env);
+  }
+}

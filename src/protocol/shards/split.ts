@@ -1,0 +1,317 @@
+import { addMulDiv, mulDivCeil } from "../../bucket/integers.ts";
+import { levelMilli } from "../../bucket/level.ts";
+import type { Part } from "../../bucket/share.ts";
+import type { Amount } from "../../domain/amounts.ts";
+import {
+  advanced,
+  assembled,
+  availableMilli,
+  type BucketState,
+  bucketFor,
+  changedLimit,
+  findLimit,
+} from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import type { Limit } from "../../domain/limit.ts";
+import { limitSet } from "../../domain/limit-set.ts";
+import { sameRule, termsAt } from "../../domain/limit-state.ts";
+import { countersOf } from "../../domain/usage.ts";
+import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "../item/attributes.ts";
+import { type Image, numberOf } from "../item/codec.ts";
+import { newItem } from "../item/encode-item.ts";
+import { putNew, removal } from "../item/write-builder.ts";
+import { blankIntent, type Env, type Intent, type Move } from "../take/intent.ts";
+import { rebase, writeRebased } from "../take/rebase.ts";
+import { counterNames, openHourIn } from "../usage/hours.ts";
+
+export { SHARDS_MAX } from "../item/damage.ts";
+
+/**
+ * The writes of one transaction that doubles the shards: each is rebased at one instant and gives its new sibling a part
+ * in proportion to what the sibling can hold. What is given is a fixed number: a take that comes between leaves the giver with
+ * less. So nothing is minted and nothing is lost.
+ */
+export function doublingWrites(images: readonly Image[], atMs: number, env: Env): ItemWrite[] {
+  const count = images.length * 2;
+  return images.flatMap((image) => {
+    const { shard } = image.key;
+    const parts = [shard, shard + images.length].map((index): Part => ({ index, count, rounding: "exact" }));
+    const [own, siblings] = parts as [Part, Part];
+    const whole = advanced(image.state, atMs, env.calendar);
+    const kept = (state: BucketState) => partOf(advanced(state, atMs, env.calendar), own, "keeps", env);
+    const given = partOf(whole, siblings, "gets", env);
+    const moves = whole.limits.map(({ name, tokensMilli, terms }): Move => {
+      const gives = findLimit(given, name)?.terms.capacityMilli ?? 0;
+      return { limit: name, milli: proportion(tokensMilli, gives, terms.capacityMilli), mustFit: false };
+    });
+    const sibling = assembled(
+      {
+        ...given,
+        limits: given.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 })),
+      },
+      env.calendar,
+    );
+    const [giving] = resized(image, kept, { moves }, atMs, env) as [ItemWrite];
+    return [
+      { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
+      putNew({ ...image.key, shard: siblings.index }, splitOff(sibling, image.item, env), traceOf(atMs)),
+    ];
+  });
+}
+
+// A give-back may come between, and what the giver has no room for would be cut off. A take may come between, and the giver
+// must still have what it gives: otherwise its sibling would spend what the giver owes.
+function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: ItemWrite): Clause[] {
+  return kept.limits.flatMap(({ name, terms, tokensMilli }): Clause[] => {
+    const { tk } = namesOf(name);
+    // Where it is set, its tokens are bound by that; where nothing is moved, they may have changed all the same.
+    if (tk in set) return [];
+    const added = add[tk] ?? 0;
+    const keptMilli = tokensMilli - movedOf(moves, name);
+    // A debt is shared as a debt: neither shard may spend what the other owes.
+    const mostMilli = keptMilli < 0 ? 0 : Math.max(terms.capacityMilli, keptMilli);
+    return [
+      [{ name: tk, is: "<=", value: mostMilli - added }],
+      [{ name: tk, is: ">=", value: Math.min(0, keptMilli) - added }],
+    ];
+  });
+}
+
+/**
+ * The writes of one transaction that leaves `count` of the shards: those that go are pinned as they stand, to the token, and
+ * what they hold is added to the one that stays in their place.
+ */
+export function mergingWrites(images: readonly Image[], count: number, atMs: number, env: Env): ItemWrite[] {
+  const all = knownIn(images);
+  const staying = images.slice(0, count);
+  const going = images.slice(count);
+  const complete = (state: BucketState) => withEvery(advanced(state, atMs, env.calendar), all, atMs, env.calendar);
+  return [
+    ...staying.flatMap((image) => {
+      const { shard } = image.key;
+      const own = complete(image.state);
+      const joining = going
+        .filter(({ key }) => key.shard % count === shard)
+        .map(({ state }) => byRulesOf(own, complete(state), env.calendar));
+      const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
+      const moves = own.limits.map(({ name }): Move => {
+        const milli = sum(joining, (state) => tokensIn(state, name));
+        return { limit: name, milli: -milli, mustFit: false };
+      });
+      const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
+      const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
+      const joined = going.filter(({ key }) => key.shard % count === shard).map(({ item }) => item);
+      return resized(image, becomes, { moves, ...countsOf(joined) }, atMs, env);
+    }),
+    ...going.map(({ key, item, state }) => {
+      const pins = [RF, BN, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
+      return removal(
+        key,
+        pins.map((name) => pinned(item, name)),
+        traceOf(atMs),
+      );
+    }),
+  ];
+}
+
+/**
+ * The writes that make a shard which the original has not made yet, out of the sibling that holds its tokens meanwhile. The
+ * sibling is pinned to the token: it gives half of what it has.
+ */
+export function makingWrites(sibling: Image, shard: number, atMs: number, env: Env): ItemWrite[] {
+  const { state, item, key, shardCount } = sibling;
+  const becomes = (before: BucketState) => advanced(before, atMs, env.calendar);
+  const moves = becomes(state).limits.map(({ name, tokensMilli }): Move => {
+    return { limit: name, milli: Math.floor(tokensMilli / 2), mustFit: false };
+  });
+  const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
+  const made = partOf(becomes(state), part, () => 0, env);
+  const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
+  const [write] = resized(sibling, becomes, { moves }, atMs, env) as [ItemWrite];
+  const pins = [SHARD_COUNT, ...state.limits.map(({ name }) => namesOf(name).tk)].map(
+    (name) => [{ name, is: "=", value: item[name] as ItemValue }] as const,
+  );
+  return [
+    { ...write, when: [...write.when, ...pins] },
+    putNew({ ...key, shard }, splitOff(assembled({ ...made, limits }, env.calendar), item, env), traceOf(atMs)),
+  ];
+}
+
+/**
+ * The item of a shard that is split off another one: of the same bucket, and it says the same of configuration. It begins in no
+ * hour before its sibling's: there may have been a shard of this number, and its hours up to when it was joined are on sheets. The
+ * sibling's hour is later than the reading's where a clock was ahead and the epoch has been set back since.
+ */
+function splitOff(state: BucketState, sibling: Item, env: Env): Item {
+  const item = newItem(state, sibling[BN], env);
+  const [own, siblings] = [numberOf(item, UH), numberOf(sibling, UH)];
+  if (own !== undefined && siblings !== undefined) item[UH] = Math.max(own, siblings);
+  for (const name of [DISABLED, BYPASS]) if (sibling[name] !== undefined) item[name] = sibling[name];
+  if (env.dialect.announcesConfig(sibling)) item[VU] = 0;
+  return item;
+}
+
+/** How much of each limit a shard could give at a reading; more than 0 where it is not in debt. */
+export function roomIn(state: BucketState, limit: string, readingMs: number): number {
+  const held = findLimit(state, limit);
+  return held === undefined ? 0 : availableMilli(state, held, readingMs);
+}
+
+function resized(
+  image: Image,
+  becomes: (state: BucketState) => BucketState,
+  intended: Partial<Intent>,
+  atMs: number,
+  env: Env,
+): ItemWrite[] {
+  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs, install: undefined }, env.calendar);
+  const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
+  if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
+  const { write } = step;
+  const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
+  return [{ ...write, set, trace: traceOf(atMs) }];
+}
+
+/** What shards that go have counted in the open hour: it goes to the one that they join, whose hour is the same. */
+function countsOf(items: readonly Item[]): Pick<Intent, "counted" | "bypassed" | "overdrafts" | "requests"> {
+  const hours = items.flatMap((item) => openHourIn(item) ?? []);
+  // They were looked at before the shards were joined: all of them are small enough to be summed up.
+  const counts = hours.flatMap(({ counts }) => Array.from(counts, ([name, milli]) => [name, Number(milli)] as const));
+  const { counters, bypassed, overdrafts } = countersOf(counts);
+  return {
+    counted: amountsIn(counters),
+    bypassed: amountsIn(bypassed),
+    overdrafts: amountsIn(overdrafts),
+    requests: sum(hours, ({ requests }) => requests),
+  };
+}
+
+function amountsIn(counts: Readonly<Record<string, number>>): Amount[] {
+  return Object.entries(counts).map(([limit, milli]) => ({ limit, milli }));
+}
+
+function pinned(item: Item, name: string): Clause {
+  const value = item[name];
+  return [value === undefined ? { name, is: "absent" } : { name, is: "=", value }];
+}
+
+function traceOf(readingMs: number): WriteTrace {
+  return { form: "share", readingMs, parts: [], spare: [] };
+}
+
+/** The state as another part of the bucket: its terms, and its part of what was topped up. */
+function partOf(
+  state: BucketState,
+  part: Part | undefined,
+  topUps: "keeps" | "gets" | ((limit: string) => number),
+  { calendar }: Env,
+): BucketState {
+  const limits = state.limits.map((held) => {
+    const { quota, limit, name } = held;
+    const before = quota?.topUpMilli ?? 0;
+    const half = Math.floor(before / 2);
+    const topUpMilli = topUps === "gets" ? half : topUps === "keeps" ? before - half : before + topUps(name);
+    const terms = termsAt(limit, topUpMilli, state.epochMs, calendar, part);
+    return { ...held, terms, part, quota: quota === undefined ? undefined : { ...quota, topUpMilli } };
+  });
+  return assembled({ ...state, limits }, calendar);
+}
+
+/**
+ * The limits of a shard that stays, with the past of those that join it: what one of them must remember all of them must. A
+ * session that is open on any of the shards is open on all of them together; the latest counts.
+ */
+function withPastOf(state: BucketState, joining: readonly BucketState[], { calendar }: Env): BucketState {
+  const limits = state.limits.map((held) => {
+    const all = [held, ...joining.flatMap((other) => findLimit(other, held.name) ?? [])];
+    const rememberUntilMs = Math.max(...all.map((one) => one.rememberUntilMs));
+    if (held.quota === undefined) return { ...held, rememberUntilMs };
+    const starts = all.flatMap(({ quota }) => quota?.windowStartMs ?? []);
+    const windowStartMs = starts.length === 0 ? undefined : Math.max(...starts);
+    // No lease from before a reset may find its own count on the joined shard.
+    const resets = Math.max(...all.map(({ quota }) => quota?.resets ?? 0));
+    return { ...held, rememberUntilMs, quota: { ...held.quota, windowStartMs, resets } };
+  });
+  return assembled({ ...state, limits }, calendar);
+}
+
+/**
+ * A shard that joins another, by the rules of that one. They differ where one of them had heard of a limit's new rule when it was
+ * left out: the window of a session is nothing that a calendar quota can go on with, and what a calendar quota spent is not full
+ * because a session is closed.
+ */
+function byRulesOf(own: BucketState, joining: BucketState, calendar: Calendar): BucketState {
+  const limits = joining.limits.map((held) => {
+    const { limit } = findLimit(own, held.name) ?? held;
+    return sameRule(held.limit, limit) ? held : changedLimit(held, limit, joining.epochMs, calendar);
+  });
+  return assembled({ ...joining, limits }, calendar);
+}
+
+/**
+ * Whether the shards have the same count of resets for each quota. Where they do not, some got its rule later than others:
+ * were they joined now, leases of all but one could not give back. From its next reset on they agree.
+ */
+export function countsAgree(images: readonly Image[]): boolean {
+  const counts = new Map<string, number>();
+  return images.every(({ state }) =>
+    state.limits.every(({ name, quota }) => {
+      if (quota === undefined) return true;
+      const count = counts.get(name) ?? quota.resets;
+      counts.set(name, count);
+      return count === quota.resets;
+    }),
+  );
+}
+
+/** A limit as the shard that read configuration last has it, and how many resets it counts. */
+interface KnownLimit {
+  readonly limit: Limit;
+  readonly resets: number;
+}
+
+/** Every limit that any shard knows. */
+function knownIn(images: readonly Image[]): readonly KnownLimit[] {
+  const found = new Map<string, KnownLimit>();
+  for (const { state } of [...images].sort((a, b) => a.state.origin.asOfMs - b.state.origin.asOfMs)) {
+    for (const { name, limit, quota } of state.limits) {
+      found.set(name, { limit, resets: Math.max(quota?.resets ?? 0, found.get(name)?.resets ?? 0) });
+    }
+  }
+  return [...found.values()];
+}
+
+// A limit that a shard has never seen is full there. It counts its resets as the others do: leases of theirs can give back then.
+function withEvery(state: BucketState, all: readonly KnownLimit[], atMs: number, calendar: Calendar): BucketState {
+  if (all.every(({ limit }) => findLimit(state, limit.name) !== undefined)) return state;
+  const older = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
+  const set = limitSet(all.map(({ limit }) => limit));
+  const whole = bucketFor(state, { set, origin: older }, atMs, calendar);
+  const limits = whole.limits.map((held) => {
+    const known = all.find(({ limit }) => limit.name === held.name);
+    if (held.quota === undefined || known === undefined || findLimit(state, held.name) !== undefined) return held;
+    return { ...held, quota: { ...held.quota, resets: known.resets } };
+  });
+  return assembled({ ...whole, limits }, calendar);
+}
+
+function tokensIn(state: BucketState, limit: string): number {
+  const held = findLimit(state, limit);
+  return held === undefined ? 0 : levelMilli(held, held.terms, 0);
+}
+
+function movedOf(moves: readonly Move[], limit: string): number {
+  return moves.find((move) => move.limit === limit)?.milli ?? 0;
+}
+
+// Rounded down, also of a debt: what the giver keeps is the rest.
+function proportion(milli: number, part: number, whole: number): number {
+  if (whole === 0) return 0;
+  if (milli >= 0) return addMulDiv(0, milli, part, 0, whole, Number.MAX_SAFE_INTEGER);
+  return 0 - mulDivCeil(-milli, part, 0, whole);
+}
+
+function sum<One>(all: readonly One[], of: (one: One) => number): number {
+  return all.reduce((total, one) => total + of(one), 0);
+}

@@ -1,0 +1,194 @@
+import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
+import { advanced, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { fullestMilli } from "../../domain/limit-state.ts";
+
+/**
+ * What becomes of the tokens of one limit, for all stored tokens from `from` to below `below`: something is added to them,
+ * or they become a certain number, whatever they were. Bounds that are undefined do not bind.
+ */
+export interface Piece {
+  readonly from: number | undefined;
+  readonly below: number | undefined;
+  readonly how: "add" | "set";
+  readonly milli: number;
+}
+
+/** How one limit gets from its state on the item to its state after a rebase. */
+export interface Fold {
+  readonly name: string;
+  /** Undefined where the item lacks the limit. */
+  readonly before: LimitState | undefined;
+  /** Undefined where it need not be remembered any longer. */
+  readonly after: LimitState | undefined;
+  readonly piece: Piece;
+}
+
+/**
+ * What a rebase does to each limit. Time, boundaries, resets and changed terms are one function of the stored tokens,
+ * x -> min(x + A, B): min and plus compose. So it is enough to ask what becomes of a limit deep in debt (that shows A) and of
+ * one that holds more than any capacity (that shows B). Which of the two the item calls for is seen from the image.
+ *
+ * `rebased` must treat each limit by itself. Up to `atMs` it goes by the terms on the item; other limits count from then on.
+ */
+export function foldsOf(
+  state: BucketState,
+  rebased: (state: BucketState) => BucketState,
+  atMs: number,
+  calendar: Calendar,
+): readonly Fold[] {
+  const seen = rebased(state);
+  const deep = rebased(withAll(state, DEEP_MILLI));
+  const high = rebased(withAll(state, HIGH_MILLI));
+  const drips = advanced(withAll(state, DEEP_MILLI), atMs, calendar);
+  const folds = state.limits.map((before): Fold => {
+    const { name, tokensMilli } = before;
+    const after = findLimit(seen, name);
+    const pieces = piecesOf({
+      before,
+      deep: findLimit(deep, name),
+      high: findLimit(high, name),
+      risen: tokensOf(drips, name) - DEEP_MILLI,
+      becomes: (tokens) => tokensOf(rebased(withAll(state, tokens)), name),
+    });
+    return { name, before, after, piece: pieceFor(pieces, tokensMilli) };
+  });
+  return [...folds, ...newIn(seen, state)];
+}
+
+/**
+ * The same of a rebase in which a limit goes by several rules in turn. A soft limit that is made hard, a session that begins or
+ * does not, a limit that is forgotten and comes back: each leaves a step somewhere, and which of them is left at the end is not
+ * seen at the ends. So it is asked around the tokens that the image has, how far the same becomes of them.
+ */
+export function foldsAround(state: BucketState, rebased: (state: BucketState) => BucketState): readonly Fold[] {
+  const seen = rebased(state);
+  const folds = state.limits.map((before): Fold => {
+    const { name, tokensMilli } = before;
+    const becomes = (tokens: number) =>
+      findLimit(rebased({ ...state, limits: [{ ...before, tokensMilli: tokens }] }), name);
+    return { name, before, after: findLimit(seen, name), piece: pieceAround(tokensMilli, becomes) };
+  });
+  return [...folds, ...newIn(seen, state)];
+}
+
+/** The widest run of tokens around some of which the same becomes: all rise alike, or all become the same. */
+function pieceAround(tokensMilli: number, becomes: (tokensMilli: number) => LimitState | undefined): Piece {
+  const after = becomes(tokensMilli);
+  const marks = marksOf(after);
+  const there = after?.tokensMilli ?? 0;
+  const rises = (tokens: number) => {
+    const then = becomes(tokens);
+    return marksOf(then) === marks && then !== undefined && then.tokensMilli - tokens === there - tokensMilli;
+  };
+  const stays = (tokens: number) => {
+    const then = becomes(tokens);
+    return marksOf(then) === marks && (then?.tokensMilli ?? 0) === there;
+  };
+  const isRising = rises(tokensMilli - 1) || rises(tokensMilli + 1);
+  const isSame = isRising ? rises : stays;
+  const from = isSame(DEEP_MILLI) ? undefined : lastWhere(tokensMilli, DEEP_MILLI, isSame);
+  const top = isSame(HIGH_MILLI) ? undefined : lastWhere(tokensMilli, HIGH_MILLI, isSame);
+  const below = top === undefined ? undefined : top + 1;
+  return isRising ? { from, below, how: "add", milli: there - tokensMilli } : { from, below, how: "set", milli: there };
+}
+
+/** The last number on the way from one, where something holds, to another, where it does not. */
+function lastWhere(holdsAt: number, failsAt: number, holds: (value: number) => boolean): number {
+  let [good, bad] = [holdsAt, failsAt];
+  while (Math.abs(bad - good) > 1) {
+    const middle = Math.trunc(good / 2 + bad / 2);
+    const next = middle === good || middle === bad ? good + Math.sign(bad - good) : middle;
+    if (holds(next)) good = next;
+    else bad = next;
+  }
+  return good;
+}
+
+/** What of a limit is written besides its tokens, as far as it can depend on them. */
+function marksOf(limit: LimitState | undefined): string {
+  if (limit === undefined) return "";
+  const { quota, remainder, resetsBefore, configured } = limit;
+  const { windowStartMs, topUpMilli, resets } = quota ?? {};
+  return [windowStartMs, topUpMilli, resets, remainder, resetsBefore, configured].join();
+}
+
+/** Limits that the item lacks. */
+function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
+  return seen.limits.flatMap((after): Fold[] => {
+    if (findLimit(state, after.name) !== undefined) return [];
+    return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
+  });
+}
+
+/** The piece in which these tokens lie. */
+export function pieceFor(pieces: readonly Piece[], tokensMilli: number): Piece {
+  const found = pieces.find(
+    ({ from, below }) => (from === undefined || tokensMilli >= from) && (below === undefined || tokensMilli < below),
+  );
+  if (found === undefined) throw new RangeError(`No piece holds ${tokensMilli} millitokens; the pieces have a gap.`);
+  return found;
+}
+
+/** Tokens below the brim stay as they are; more than that becomes the brim. */
+export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
+  return [
+    { from: undefined, below: brimMilli, how: "add", milli: 0 },
+    { from: brimMilli, below: undefined, how: "set", milli: brimMilli },
+  ];
+}
+
+export function always(milli: number): Piece {
+  return { from: undefined, below: undefined, how: "set", milli };
+}
+
+const DEEP_MILLI = -DEBT_MAX_MILLI;
+const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
+
+interface Probes {
+  readonly before: LimitState;
+  readonly deep: LimitState | undefined;
+  readonly high: LimitState | undefined;
+  /** What was refilled before its terms change. */
+  readonly risen: number;
+  /** What becomes of some tokens. */
+  readonly becomes: (tokensMilli: number) => number;
+}
+
+function piecesOf({ before, deep, high, risen, becomes }: Probes): readonly Piece[] {
+  // Forgotten whatever it holds, or full whatever it held: a reset, or so much time that any debt is paid.
+  if (deep === undefined) return [always(0)];
+  if (deep.tokensMilli === high?.tokensMilli) return [always(deep.tokensMilli)];
+  const forgives = before.limit.soft === true && !deep.limit.soft;
+  const rise = forgives ? risen + becomes(-risen) : deep.tokensMilli - DEEP_MILLI;
+  const rising: Piece = { from: undefined, below: undefined, how: "add", milli: rise };
+  // The debt of a soft limit is forgiven when it is made hard.
+  const owing: Piece = { from: undefined, below: -risen, how: "set", milli: deep.tokensMilli };
+  const below = forgives ? [owing, { ...rising, from: -risen }] : [rising];
+  if (high !== undefined) return stacked(below, [cutTo(high.tokensMilli, rise)]);
+  // It is forgotten where it holds as much as it can in the largest of its windows.
+  const fullMilli = fullestMilli(before.limit, before.part) - risen;
+  const forgotten: Piece = { from: fullMilli, below: undefined, how: "set", milli: 0 };
+  return stacked(below, [cutTo(becomes(fullMilli - 1), rise), forgotten]);
+}
+
+/** What would rise above so much becomes that. */
+function cutTo(mostMilli: number, rise: number): Piece {
+  return { from: mostMilli - rise, below: undefined, how: "set", milli: mostMilli };
+}
+
+/** The pieces in their order, each ending where the next begins. */
+function stacked(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
+  const all = [...below, ...above];
+  return all
+    .map((piece, i) => ({ ...piece, below: all[i + 1]?.from ?? piece.below }))
+    .filter(({ from, below: end }) => from === undefined || end === undefined || from < end);
+}
+
+function withAll(state: BucketState, tokensMilli: number): BucketState {
+  return { ...state, limits: state.limits.map((limit) => ({ ...limit, tokensMilli })) };
+}
+
+function tokensOf(state: BucketState, name: string): number {
+  return findLimit(state, name)?.tokensMilli ?? 0;
+}

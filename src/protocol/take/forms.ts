@@ -1,0 +1,162 @@
+import { refilledMilli } from "../../bucket/level.ts";
+import type { Amount } from "../../domain/amounts.ts";
+import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { marksAfterUse, opensWindow } from "../../domain/limit-kinds.ts";
+import type { ItemKey } from "../../ports/item-store.ts";
+import { BYPASS, DISABLED, LW, namesOf, RQ, TTL, VU, WCU } from "../item/attributes.ts";
+import { type Image, withCallersLimitObjects } from "../item/codec.ts";
+import { markUnread, newItem } from "../item/encode-item.ts";
+import { birthOf } from "../item/nonces.ts";
+import { SPARE_S } from "../item/ttl.ts";
+import { putNew } from "../item/write-builder.ts";
+import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
+import { hourEndFor, rollTo } from "../usage/hours.ts";
+import { cutAt } from "./fold.ts";
+import type { Env, Intent, Step } from "./intent.ts";
+import {
+  boundDebts,
+  debtMaxMilli,
+  fitting,
+  keepFor,
+  keptUntil,
+  type Low,
+  leastMilli,
+  moveTokens,
+  relativeTo,
+  traceOf,
+  withLimit,
+} from "./moves.ts";
+import { rebaseWrite } from "./rebase.ts";
+
+/**
+ * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
+ * for every item that meets its condition, not only for the one in the image.
+ */
+export function formFor(seen: Image, asked: Intent, env: Env): Step {
+  const image = asked.install === undefined ? seen : withCallersLimitObjects(seen, asked.install.set);
+  const install = env.dialect.installable(asked.install, asked.configConfirmed);
+  const intent = install === asked.install ? asked : { ...asked, install };
+  return needsRebase(image, intent, env) ? rebaseWrite(image, intent, env) : plainForm(image, intent, env);
+}
+
+/** Whether the epoch has to be moved: the level since it is no longer tokens plus a constant refill, or limits change. */
+export function needsRebase(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
+  const { item, state } = image;
+  const { readingMs, install, moves, configConfirmed } = intent;
+  if (readingMs >= state.renewAtMs) return true;
+  if (rollTo(image, intent) !== undefined) return true;
+  if (install !== undefined && bucketFor(state, install, readingMs, calendar) !== state) return true;
+  const vu = item[VU];
+  if (typeof vu === "number" && vu <= readingMs) return true;
+  if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
+  // An item that has expired may be removed at any moment, so every write to it renews it.
+  const ttl = item[TTL];
+  if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
+  if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
+  return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
+}
+
+/** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
+export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
+  const { readingMs, moves, counted, bypassed, requests, nonce, birth } = intent;
+  const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
+  const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
+  const low: Low[] = [];
+  const overdrafts: Amount[] = [...intent.overdrafts];
+  let state: BucketState = { ...fresh, untouched: false };
+  for (const move of moves) {
+    const held = findLimit(state, move.limit);
+    if (held === undefined) continue;
+    const fits = fitting(held, held.tokensMilli, move);
+    if (fits === "short") return { kind: "short", state: fresh };
+    const isLeft = fits === "tooDeep";
+    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli, isLeft));
+    if (isLeft) continue;
+    const tokensMilli = held.tokensMilli - move.milli;
+    state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
+    if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
+  }
+  state = assembled(state, env.calendar);
+  const item = newItem(state, birth, env);
+  item[RQ] = requests;
+  const { countsByHour } = env.dialect;
+  for (const { limit, milli } of counted) {
+    if (countsByHour || findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
+  }
+  if (countsByHour) {
+    for (const { limit, milli } of bypassed) item[namesOf(limit).by] = milli;
+    for (const { limit, milli } of overdrafts) item[namesOf(limit).od] = milli;
+  }
+  if (nonce !== undefined) item[nonce.name] = nonce.value;
+  // A debit is not refused, whatever configuration says by now.
+  if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
+  const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, at, env);
+  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
+  const write = putNew(key, item, traceOf("create", intent, readingMs, []));
+  return { kind: "write", write, state, overdrafts };
+}
+
+/** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
+function plainForm(image: Image, intent: Intent, env: Env): Step {
+  const { state, key } = image;
+  const { readingMs, moves, guesses } = intent;
+  const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
+  if (intent.checksAccess) builder.absent(DISABLED);
+  env.dialect.pinTerms(builder, image, moves);
+  const low = boundDebts(builder, image, intent, env);
+  const spare: Amount[] = [];
+  let { overdrafts } = intent;
+  for (const move of moves) {
+    const held = findLimit(state, move.limit);
+    if (held === undefined) continue;
+    const { tk } = namesOf(held.name);
+    const { capacityMilli } = held.terms;
+    const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
+    const brimMilli = capacityMilli - risen;
+    const guess = guesses?.get(move.limit);
+    const spareMilli = guess?.side === "over" ? guess.spareMilli : 0;
+    const kept = Math.min(held.tokensMilli, brimMilli - spareMilli);
+    const isOver = guess === undefined ? held.tokensMilli >= brimMilli : guess.side === "over";
+    // A limit at its capacity holds exactly that, so the image is right about it.
+    const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
+    if (fits === "short") return { kind: "short", state };
+    if (held.limit.soft && env.dialect.countsByHour) {
+      const levelMilli = isOver ? brimMilli - spareMilli + risen : kept + risen;
+      const told = overdraftsBy(intent, held.name, levelMilli, fits === "tooDeep");
+      overdrafts = noteOverdrafts([...overdrafts], held, told);
+      if (!isOver) boundOverdrafts(builder, tk, told, risen);
+    }
+    if (fits === "tooDeep") {
+      // It is left as it is because it owes too much, so the condition says that it does.
+      builder.where(tk, "<", move.milli - risen - debtMaxMilli(held));
+      continue;
+    }
+    const [below, over] = cutAt(brimMilli - spareMilli);
+    const spendable = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risen : 0;
+    moveTokens(builder, tk, { piece: isOver ? over : below, move: fits, refilledMilli: spendable });
+    if (spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
+    if (fits.mustFit) continue;
+    // A lower bound for the tokens: without one the expiry could not cover how long it takes until they are full again.
+    const least = leastMilli(kept - capacityMilli, fits.milli - risen - debtMaxMilli(held));
+    low.push({ limit: held, lowMilli: least + risen - fits.milli });
+    if (!isOver) builder.where(tk, ">=", least);
+  }
+  const { item, shardCount, hourEndMs } = image;
+  const { install } = intent;
+  // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
+  if (env.dialect.notesTakes && moves.some(({ milli }) => milli > 0)) {
+    builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
+  }
+  keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
+  addCountersAndNonce(builder, { item, limits: state.limits }, intent, overdrafts, env);
+  builder.add(namesOf(WCU).tk, -1000);
+  const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
+  // Only tokens change, so the state stands for the item after the write, too.
+  return { kind: "write", write, state, overdrafts };
+}
+
+function opens(state: BucketState, limit: string, milli: number): boolean {
+  const held = findLimit(state, limit);
+  return held !== undefined && opensWindow(held, milli);
+}

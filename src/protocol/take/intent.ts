@@ -1,0 +1,102 @@
+import type { Amount } from "../../domain/amounts.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
+import type { ServerTime } from "../clock/server-time.ts";
+import type { Dialect, Install } from "../item/dialect.ts";
+
+/** What a write depends on besides the item and the intent. */
+export interface Env {
+  readonly calendar: Calendar;
+  readonly dialect: Dialect;
+  readonly serverTime: ServerTime;
+  /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
+  readonly softUntilMs: (atMs: number) => number;
+  /** How long usage is kept, in seconds. */
+  readonly usageKeptS: () => number;
+}
+
+/** Tokens of one limit that leave (more than 0) or come back (less). */
+export interface Move {
+  readonly limit: string;
+  readonly milli: number;
+  /** Whether it leaves only what is there; otherwise the limit may go into debt. */
+  readonly mustFit: boolean;
+}
+
+/** What one write of one shard is for. */
+export interface Intent {
+  readonly readingMs: number;
+  /** Limits to be installed on the item, if they are newer than its own; undefined: it goes by what it has. */
+  readonly install: Install | undefined;
+  /**
+   * Whether configuration was read after the item cast doubt on it. Then marks that say "read it again" are removed; otherwise
+   * they stay for a caller that reads it.
+   */
+  readonly configConfirmed: boolean;
+  /** Whether a bucket that was disabled meanwhile makes the write fail: the caller can read configuration again. */
+  readonly checksAccess: boolean;
+  /** Each limit once. */
+  readonly moves: readonly Move[];
+  /** Usage, in either direction: also of what moves no tokens. Each limit once. */
+  readonly counted: readonly Amount[];
+  /** What of it was let through by a bypass. */
+  readonly bypassed: readonly Amount[];
+  /** Overdrafts that are counted besides those of the requests of this write, 1000 each. */
+  readonly overdrafts: readonly Amount[];
+  readonly requests: number;
+  /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
+  readonly rollsTo: number | undefined;
+  /** The closed hour of the shard that is known to be on its sheet. */
+  readonly sheeted: number | undefined;
+  readonly parts: readonly TracePart[];
+  readonly nonce: { readonly name: string; readonly value: number } | undefined;
+  /**
+   * The number of the bucket, should the write make it (`bn`, `rn`); undefined: it gets none. Another for each sending: one that
+   * lands after the bucket of an earlier one was deleted makes another bucket.
+   */
+  readonly birth: number | undefined;
+  /** Send the write although by the image it does not fit: the image may be old. */
+  readonly ignoreImageShortage: boolean;
+  /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
+  readonly guesses: ReadonlyMap<string, Guess> | undefined;
+}
+
+/** An intent that only rebases; a caller that wants more overrides fields. */
+export function blankIntent(readingMs: number): Intent {
+  return {
+    readingMs,
+    install: undefined,
+    configConfirmed: false,
+    checksAccess: false,
+    moves: [],
+    counted: [],
+    bypassed: [],
+    overdrafts: [],
+    requests: 0,
+    rollsTo: undefined,
+    sheeted: undefined,
+    parts: [],
+    nonce: undefined,
+    birth: undefined,
+    ignoreImageShortage: false,
+    guesses: undefined,
+  };
+}
+
+/** Expect a limit below its capacity, or at it: then cut `spareMilli` more than needed, so that being almost full will do. */
+export interface Guess {
+  readonly side: "below" | "over";
+  readonly spareMilli: number;
+}
+
+/** What to do about an intent, by the image of the item. `state`: after the write, or, where it does not fit, as it stands. */
+export type Step =
+  | {
+      readonly kind: "write";
+      readonly write: ItemWrite;
+      readonly state: BucketState;
+      /** Overdrafts that the write counts, 1000 each: of its requests the last so many leave the limit below zero. */
+      readonly overdrafts: readonly Amount[];
+    }
+  | { readonly kind: "short"; readonly state: BucketState };

@@ -1,0 +1,143 @@
+import type { Amount } from "../../domain/amounts.ts";
+import type { LimitState } from "../../domain/bucket-state.ts";
+import type { Claim, Held } from "../../ports/bucket-store.ts";
+import type { Item } from "../../ports/item-store.ts";
+import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
+import { type Image, numberOf } from "../item/codec.ts";
+import type { WriteBuilder } from "../item/write-builder.ts";
+import type { Env, Intent } from "../take/intent.ts";
+import { atLeast, isBelow } from "../take/moves.ts";
+import { closedNames, countedLimits } from "./hours.ts";
+
+/** What a write counts besides what is intended: requests that leave a soft limit below zero, 1000 each. */
+type Overdrafts = readonly Amount[];
+
+/** Counts usage in the open hour, and the write itself; leaves the nonce by which the writer recognizes the write. */
+export function addCountersAndNonce(
+  builder: WriteBuilder,
+  { item, limits }: { readonly item: Item; readonly limits: readonly { readonly name: string }[] },
+  intent: Intent,
+  overdrafts: Overdrafts,
+  { dialect }: Env,
+): void {
+  const { counted, bypassed, requests, sheeted } = intent;
+  for (const { limit, milli } of counted) {
+    // A limit that is no longer there was used all the same; its counter stays until the hour is closed.
+    if (dialect.countsByHour || limits.some(({ name }) => name === limit)) builder.add(namesOf(limit).tc, milli);
+  }
+  builder.add(RQ, requests);
+  if (dialect.countsByHour) {
+    for (const { limit, milli } of bypassed) builder.add(namesOf(limit).by, milli);
+    for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, milli);
+    if (sheeted !== undefined && item[UP] === sheeted) for (const name of closedNames(item)) builder.remove(name);
+  }
+  signWrite(builder, intent);
+}
+
+/**
+ * Closes the open hour in a write that moves the epoch, and counts in a new one. The counters are copied as they stand when the
+ * write is applied, so that they need not be pinned. What the item may have gained unseen, and would not be copied, must still
+ * be absent: that is gained at most once an hour.
+ */
+export function rollCountersAndNonce(
+  builder: WriteBuilder,
+  { item, state }: Pick<Image, "item" | "state">,
+  { hour, limits }: { readonly hour: number; readonly limits: readonly { readonly name: string }[] },
+  intent: Intent,
+  overdrafts: Overdrafts,
+): void {
+  const before = numberOf(item, UH);
+  const own = sumsOf(intent, overdrafts);
+  const copied = new Set<string>();
+  const copy = (to: string, from: string) => {
+    builder.copy(to, from);
+    copied.add(to);
+  };
+  const held = state.limits.map(({ name }) => name);
+  for (const limit of new Set([...held, ...countedLimits(item), ...limits.map(({ name }) => name)])) {
+    const names = namesOf(limit);
+    const isHeld = held.includes(limit);
+    if (before !== undefined && (isHeld || names.tc in item)) copy(names.tp, names.tc);
+    for (const [from, to] of [
+      [names.by, names.bp],
+      [names.od, names.op],
+    ] as const) {
+      if (from in item && before !== undefined) copy(to, from);
+      else if (isHeld) builder.absent(from);
+      start(builder, item, from, own.get(from));
+    }
+    const isKept = limits.some(({ name }) => name === limit);
+    start(builder, item, names.tc, own.get(names.tc) ?? (isKept ? 0 : undefined));
+  }
+  for (const [name, milli] of own) if (!(name in item)) builder.set(name, milli);
+  if (before !== undefined) {
+    copy(RQP, RQ);
+    builder.set(UP, before);
+    copied.add(UP);
+  }
+  for (const name of closedNames(item)) if (!copied.has(name)) builder.remove(name);
+  builder.set(UH, hour).set(RQ, intent.requests);
+  signWrite(builder, intent);
+}
+
+/** How many requests of a write leave a soft limit below zero, and between which levels before it that is so. */
+export interface OverdraftCount {
+  readonly count: number;
+  readonly from: number | undefined;
+  readonly below: number | undefined;
+}
+
+/**
+ * The requests of one write are taken one after the other, in their order. `levelMilli`: what the limit holds before;
+ * `isLeft`: it is left as it is, because it would owe too much.
+ */
+export function overdraftsBy({ parts }: Intent, limit: string, levelMilli: number, isLeft: boolean): OverdraftCount {
+  const sums: number[] = [];
+  let sum = 0;
+  for (const { of, kind, amounts } of parts) {
+    const amount =
+      kind === "take" && !(of as Claim | Held).bypass ? amounts.find((one) => one.limit === limit) : undefined;
+    if (amount === undefined) continue;
+    if (!isLeft) sum += amount.milli;
+    sums.push(sum);
+  }
+  const fitting = sums.filter((one) => one <= levelMilli).length;
+  return { count: sums.length - fitting, from: sums[fitting - 1], below: sums[fitting] };
+}
+
+/** Makes a write below the brim fail where another number of its requests would be overdrafts than it counts. */
+export function boundOverdrafts(
+  builder: WriteBuilder,
+  tk: string,
+  { from, below }: OverdraftCount,
+  risenMilli: number,
+): void {
+  atLeast(builder, tk, from === undefined ? undefined : from - risenMilli);
+  isBelow(builder, tk, below === undefined ? undefined : below - risenMilli);
+}
+
+/** The overdrafts with those of one limit added; a limit that is not soft has none. */
+export function noteOverdrafts(overdrafts: Amount[], { name, limit }: LimitState, { count }: OverdraftCount): Amount[] {
+  if (limit.soft && count > 0) overdrafts.push({ limit: name, milli: count * 1000 });
+  return overdrafts;
+}
+
+function signWrite(builder: WriteBuilder, { nonce }: Intent): void {
+  builder.add(namesOf(WCU).tc, 1000);
+  if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
+}
+
+function start(builder: WriteBuilder, item: Item, name: string, milli: number | undefined): void {
+  if (milli !== undefined) builder.set(name, milli);
+  else if (name in item) builder.remove(name);
+}
+
+/** What the write itself counts, by attribute. */
+function sumsOf({ counted, bypassed }: Intent, overdrafts: Overdrafts): Map<string, number> {
+  const sums = new Map<string, number>();
+  const add = (name: string, milli: number) => sums.set(name, (sums.get(name) ?? 0) + milli);
+  for (const { limit, milli } of counted) add(namesOf(limit).tc, milli);
+  for (const { limit, milli } of bypassed) add(namesOf(limit).by, milli);
+  for (const { limit, milli } of overdrafts) add(namesOf(limit).od, milli);
+  return sums;
+}

@@ -1,0 +1,196 @@
+import { type Count, countOfText } from "../../bucket/count.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
+import { type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { bypassOf, HOUR_MS, overdraftOf } from "../../domain/usage.ts";
+import type { Item, ItemKey, ItemValue, ItemWrite } from "../../ports/item-store.ts";
+import { namesOf, RQ, RQP, TTL, UH, UP, WCU } from "../item/attributes.ts";
+import type { Image } from "../item/codec.ts";
+import type { Dialect } from "../item/dialect.ts";
+import type { Env, Intent } from "../take/intent.ts";
+
+/** What was counted on one shard in one hour: millitokens by name, where it is not 0. Overdrafts count 1000 each. */
+export interface HourCounts {
+  /** In hours since 1970. */
+  readonly hour: number;
+  readonly requests: number;
+  /** By the name that usage has for it: a limit, or what of it was bypassed or overdrawn. */
+  readonly counts: ReadonlyMap<string, Count>;
+}
+
+export function hourNumber(atMs: number): number {
+  return Math.floor(atMs / HOUR_MS);
+}
+
+/** The end of the hour that an item has which is made with this reading. */
+export function hourEndFor(readingMs: number, { countsByHour }: Pick<Dialect, "countsByHour">): number {
+  return countsByHour ? (hourNumber(readingMs) + 1) * HOUR_MS : Number.POSITIVE_INFINITY;
+}
+
+/** The second before which the item with this open hour must not expire, and no sheet of the hour. */
+export function usageUntilS(hourEndMs: number, { usageKeptS }: Pick<Env, "usageKeptS">): number {
+  return hourEndMs / 1000 + usageKeptS();
+}
+
+/**
+ * The hour that a write closes the open one for; undefined where it counts in the hour that is open. A roll overwrites the
+ * hour before, so that must be on its sheet; until it is, the old hour goes on.
+ */
+export function rollTo(image: Image, intent: Intent): number | undefined {
+  const { rollsTo, counted, requests, readingMs, sheeted } = intent;
+  if (rollsTo === undefined && readingMs < image.hourEndMs) return undefined;
+  const isCounting = requests !== 0 || counted.length > 0;
+  const hour = rollsTo ?? (isCounting ? hourNumber(readingMs) : undefined);
+  if (hour === undefined || hour * HOUR_MS < image.hourEndMs) return undefined;
+  return isOnSheet(image.item, sheeted) ? hour : undefined;
+}
+
+/** The hour that stands beside the open one and must be on its sheet before a write with this reading can roll. */
+export function sheetFirst(image: Image, readingMs: number, sheeted: number | undefined): HourCounts | undefined {
+  if (readingMs < image.hourEndMs || isOnSheet(image.item, sheeted)) return undefined;
+  return closedHourIn(image.item);
+}
+
+/** Whether nothing would be lost with the hour beside the open one; `sheeted`: the hour that is known to be on its sheet. */
+export function isOnSheet(item: Item, sheeted: number | undefined): boolean {
+  const closed = item[UP];
+  return closed === undefined || closed === sheeted || isNothing(closedHourIn(item));
+}
+
+export function isNothing(counts: HourCounts | undefined): boolean {
+  return counts === undefined || (counts.requests === 0 && counts.counts.size === 0);
+}
+
+export function openHourIn(item: Item): HourCounts | undefined {
+  return countsIn(item, { hour: UH, requests: RQ, names: OPEN });
+}
+
+export function closedHourIn(item: Item): HourCounts | undefined {
+  return countsIn(item, { hour: UP, requests: RQP, names: CLOSED });
+}
+
+/** Limits that the open hour has a counter of, whether or not the item still has the limit. */
+export function countedLimits(item: Item): string[] {
+  const found = new Set<string>();
+  for (const name in item) {
+    const [, limit, what] = COUNTER.exec(name) ?? [];
+    if (limit !== undefined && limit !== WCU && what !== undefined && Object.hasOwn(OPEN, what)) found.add(limit);
+  }
+  return [...found];
+}
+
+/** Counters of the open hour that an item has, or may have gained unseen: takes that were let through move no tokens. */
+export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
+  const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
+  return [...names].flatMap((name) => [namesOf(name).tc, namesOf(name).by, namesOf(name).od]);
+}
+
+/** The attributes of the hour beside the open one. */
+export function closedNames(item: Item): string[] {
+  return Object.keys(item).filter((name) => {
+    const what = COUNTER.exec(name)?.[2];
+    return name === UP || name === RQP || (what !== undefined && Object.hasOwn(CLOSED, what));
+  });
+}
+
+/** The write that puts a closed hour on its sheet. What is closed is final: anybody may write it, any number of times. */
+export function sheetWrite({ bucket, shard }: ItemKey, closed: HourCounts, env: Pick<Env, "usageKeptS">): ItemWrite {
+  const { day, name } = placeOf(closed.hour);
+  const dayEndMs = Date.parse(`${day}T00:00:00Z`) + 24 * HOUR_MS;
+  return {
+    key: { bucket, shard, sheet: day },
+    kind: "update",
+    item: "either",
+    when: [[{ name, is: "absent" }]],
+    set: { [name]: sheetText(closed), [TTL]: usageUntilS(dayEndMs, env) },
+    add: {},
+    remove: [],
+    trace: undefined,
+  };
+}
+
+/** The hour that a write puts on a sheet. */
+export function hourOfSheet({ key, set }: ItemWrite): number {
+  const name = Object.keys(set).find((one) => HOUR_NAME.test(one)) ?? "h00";
+  return dayStartHour(key.sheet ?? "") + Number(name.slice(1));
+}
+
+/** `requests;rpm=60000;tpm=1500000;tpm#by=500;s#od=2000`: text, so that nobody takes it for a counter. */
+export function sheetText({ requests, counts }: HourCounts): string {
+  return [String(requests), ...Array.from(counts, ([name, milli]) => `${name}=${milli}`)].join(";");
+}
+
+/** The hours of a sheet, in their order; throws `ItemUnreadable` for one that says no hours. */
+export function hoursOnSheet({ day, item, ...of }: SheetOf): HourCounts[] {
+  const names = Object.keys(item).filter((name) => HOUR_NAME.test(name));
+  return names.sort().map((name) => {
+    const found = countsOfText(String(item[name]));
+    if (found !== undefined) return { hour: dayStartHour(day) + Number(name.slice(1)), ...found };
+    const damage = { attribute: name, value: item[name], wants: "requests and counts (12;rpm=12000)" };
+    throw new ItemUnreadable({ ...of, sheet: day }, damage);
+  });
+}
+
+/** A sheet as it was read, and whose it is. */
+export interface SheetOf {
+  readonly bucket: DamagedItem["bucket"];
+  readonly shard: number;
+  readonly day: string;
+  readonly item: Item;
+}
+
+function countsOfText(text: string): Omit<HourCounts, "hour"> | undefined {
+  const [first = "", ...rest] = text.split(";");
+  const requests = countOfText(first);
+  if (requests === undefined) return undefined;
+  const counts = new Map<string, Count>();
+  for (const one of rest) {
+    const at = one.lastIndexOf("=");
+    const count = countOfText(one.slice(at + 1));
+    if (at < 1 || count === undefined) return undefined;
+    counts.set(one.slice(0, at), count);
+  }
+  return { requests: Number(requests), counts };
+}
+
+/** The day of an hour, as sheets are named. */
+export function dayOf(hour: number): string {
+  return placeOf(hour).day;
+}
+
+function dayStartHour(day: string): number {
+  return hourNumber(Date.parse(`${day}T00:00:00Z`));
+}
+
+function placeOf(hour: number): { readonly day: string; readonly name: string } {
+  const text = new Date(hour * HOUR_MS).toISOString();
+  return { day: text.slice(0, 10), name: `h${text.slice(11, 13)}` };
+}
+
+const HOUR_NAME = /^h([01][0-9]|2[0-3])$/;
+const COUNTER = /^b_(.+)_([a-z]{2})$/;
+
+type Naming = (limit: string) => string;
+const itself: Naming = (limit) => limit;
+const OPEN: Readonly<Record<string, Naming>> = { tc: itself, by: bypassOf, od: overdraftOf };
+const CLOSED: Readonly<Record<string, Naming>> = { tp: itself, bp: bypassOf, op: overdraftOf };
+
+interface Kinds {
+  readonly hour: string;
+  readonly requests: string;
+  readonly names: Readonly<Record<string, Naming>>;
+}
+
+function countsIn(item: Item, { hour, requests, names }: Kinds): HourCounts | undefined {
+  const at = item[hour];
+  if (typeof at !== "number") return undefined;
+  const counts = new Map<string, Count>();
+  for (const name of Object.keys(item).sort()) {
+    const [, limit, what] = COUNTER.exec(name) ?? [];
+    if (limit === undefined || limit === WCU || what === undefined) continue;
+    const value: ItemValue = item[name] ?? 0;
+    const naming = Object.hasOwn(names, what) ? names[what] : undefined;
+    const isCount = typeof value === "number" || typeof value === "bigint";
+    if (naming !== undefined && isCount && value !== 0) counts.set(naming(limit), value);
+  }
+  return { hour: at, requests: Number(item[requests] ?? 0), counts };
+}
