@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { anyTerms, magnitude } from "../../test/arbitraries.ts";
-import { ceilDiv } from "../../test/exact-bucket.ts";
+import { anyTerms, magnitude } from "../../test/limits/arbitraries.ts";
+import { ceilDiv } from "../../test/limits/exact-bucket.ts";
 import type { Balance, Terms } from "./balance.ts";
 import { dripMs, elapsedUntil } from "./retry-after.ts";
 import { take } from "./take.ts";

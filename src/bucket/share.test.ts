@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { safeInteger } from "../../test/arbitraries.ts";
+import { safeInteger } from "../../test/limits/arbitraries.ts";
 import { share } from "./share.ts";
 
 function shares(whole: number, count: number): number[] {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { anyInstant, anyLimit, calendar, ODD_NUMBERS } from "../../test/kind-arbitraries.ts";
+import { anyInstant, anyLimit, calendar, ODD_NUMBERS } from "../../test/limits/kind-arbitraries.ts";
 import { resetLimits, toppedUp } from "./bucket-operations.ts";
 import {
   acrossBoundaries,

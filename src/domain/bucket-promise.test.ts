@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { magnitude, thousandths } from "../../test/arbitraries.ts";
-import { ceilDiv, ExactBucket, unitsPerMilliOf } from "../../test/exact-bucket.ts";
+import { magnitude, thousandths } from "../../test/limits/arbitraries.ts";
+import { ceilDiv, ExactBucket, unitsPerMilliOf } from "../../test/limits/exact-bucket.ts";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Terms } from "../bucket/balance.ts";
 import type { Amount } from "./amounts.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { anyLimit, calendar, ODD_NUMBERS } from "../../test/kind-arbitraries.ts";
+import { anyLimit, calendar, ODD_NUMBERS } from "../../test/limits/kind-arbitraries.ts";
 import { availableMilli, type BucketState, bucketFor, findLimit, freshBucket, takeFrom } from "./bucket-state.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { type LimitsFrom, limitSet, type SetOrigin } from "./limit-set.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { calendar } from "../../test/calendar-kit.ts";
+import { calendar } from "../../test/limits/calendar-kit.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { marksAfterUse, opensWindow, rewound, traitsOf } from "./limit-kinds.ts";
 import { advanceLimit, fullLimit, type LimitState } from "./limit-state.ts";

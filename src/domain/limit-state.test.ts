@@ -9,8 +9,8 @@ import {
   EVEN_NUMBERS,
   type Numbers,
   ODD_NUMBERS,
-} from "../../test/kind-arbitraries.ts";
-import { SlowLimit } from "../../test/slow-limit.ts";
+} from "../../test/limits/kind-arbitraries.ts";
+import { SlowLimit } from "../../test/limits/slow-limit.ts";
 import { levelMilli } from "../bucket/level.ts";
 import { capacityMaxMilli, kindOf, limitMakers } from "./limit.ts";
 import { advanceLimit, boundaryAfter, fullLimit, type LimitState, termsAt } from "./limit-state.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import diagnostics from "node:diagnostics_channel";
 import { test } from "node:test";
-import { gpt, heldBy as held, openLimiter as open } from "../../test/limiter-kit.ts";
+import { gpt, heldBy as held, openLimiter as open } from "../../test/limiter/limiter-kit.ts";
 import {
   CHANNELS,
   ConflictError,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import diagnostics from "node:diagnostics_channel";
 import { test } from "node:test";
-import { gpt, openLimiter as open } from "../../test/limiter-kit.ts";
+import { gpt, openLimiter as open } from "../../test/limiter/limiter-kit.ts";
 import { CHANNELS, Limit, RateLimiter } from "../entry/index.ts";
 import { openMemory } from "../entry/memory.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";

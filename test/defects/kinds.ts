@@ -1,7 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit, RateLimitExceeded, ValidationError } from "../../src/entry/index.ts";
-import { admitted, at, DAY_MS, drain, HOUR_MS, held, MINUTE_MS, refusal, request, SECOND_MS } from "../kinds-kit.ts";
+import {
+  admitted,
+  at,
+  DAY_MS,
+  drain,
+  HOUR_MS,
+  held,
+  MINUTE_MS,
+  refusal,
+  request,
+  SECOND_MS,
+} from "../limits/kinds-kit.ts";
 import type { Kit } from "./kit.ts";
 
 /** Defects of the newest original that concern kinds and policies, each as the symptom a caller saw. */

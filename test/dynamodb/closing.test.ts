@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { createTable, deleteTable } from "../../src/entry/dynamodb.ts";
 import { CHANNELS, Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { deferred } from "../http-kit.ts";
-import { heard } from "../listening.ts";
+import { deferred } from "../engines/http-kit.ts";
+import { heard } from "../limiter/listening.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 
 const key = { entityId: "key", resource: "gpt-4" } as const;

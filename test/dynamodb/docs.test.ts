@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { allExamples } from "../doc-examples.ts";
-import { plainEnvironment } from "../readme.ts";
+import { allExamples } from "../docs/doc-examples.ts";
+import { plainEnvironment } from "../docs/readme.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 
 const run = promisify(execFile);

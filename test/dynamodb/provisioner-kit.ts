@@ -4,7 +4,7 @@ import { handler } from "../../src/entry/provisioner.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import type { Answer } from "../../src/provisioner/answer.ts";
 import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
-import { serve } from "../http-kit.ts";
+import { serve } from "../engines/http-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
 

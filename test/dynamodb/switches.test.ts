@@ -4,7 +4,7 @@ import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { T0 } from "../../src/testing/contract-kit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { tellSwitchStories } from "../switch-stories.ts";
+import { tellSwitchStories } from "../limiter/switch-stories.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 

@@ -4,7 +4,7 @@ import { bucketPk, STATE_SK } from "../../src/adapters/dynamodb/schema.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { vastCountsStory, vastSumsStory } from "../vast-counts-story.ts";
+import { vastCountsStory, vastSumsStory } from "../limiter/vast-counts-story.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
 

@@ -14,7 +14,7 @@ import type { Properties } from "../../src/provisioner/properties.ts";
 import { here } from "../cli/in-process.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { asInLambda } from "../dynamodb/provisioner-kit.ts";
-import { serve } from "../http-kit.ts";
+import { serve } from "../engines/http-kit.ts";
 
 // What happens when a stack is made for the first time: the table is there and empty, and CloudFormation asks the provisioner for
 // one custom resource after the other. Templates are the real ones, the table is DynamoDB Local's, the provisioner is Lambda's handler.

@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
 import type { openTransport } from "../../src/adapters/dynamodb/transport.ts";
-import { answer, closed, holding, listening } from "../http-kit.ts";
+import { answer, closed, holding, listening } from "../engines/http-kit.ts";
 
 // The way to DynamoDB as the functions of a stack have it: without undici.
 

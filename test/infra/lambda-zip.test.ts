@@ -11,7 +11,7 @@ import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import { newExpiringTable } from "../aggregator/expiring-table.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import { here } from "../cli/in-process.ts";
-import { serve } from "../http-kit.ts";
+import { serve } from "../engines/http-kit.ts";
 import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
 

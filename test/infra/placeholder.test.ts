@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 import { template } from "../../src/infra/template.ts";
-import { serve } from "../http-kit.ts";
+import { serve } from "../engines/http-kit.ts";
 
 // What the functions run until their code is uploaded, as Lambda does: a CommonJS file that exports a handler.
 

@@ -10,7 +10,7 @@ import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
 import { exception, FaultProxy, type Passage } from "../dynamodb/fault-proxy.ts";
-import { serve } from "../http-kit.ts";
+import { serve } from "../engines/http-kit.ts";
 
 // What each kind of client does, on a real table, through a proxy that notes every request.
 

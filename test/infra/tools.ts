@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { describe, test } from "node:test";
-import { pythonTools, startMoto } from "../python-tools.ts";
+import { pythonTools, startMoto } from "../engines/python-tools.ts";
 
 // Suites that need Python: moto's server, which answers like AWS over HTTP, or cfn-lint. Where there is no Python they are skipped and
 // say so; with ZAEL_REQUIRE_PYTHON=1 that is a failure.

@@ -1,4 +1,4 @@
-import { pythonWith } from "../python-environment.ts";
+import { pythonWith } from "../engines/python-environment.ts";
 
 /** The release of the original that is promised to get along with us. */
 export const RELEASE = "0.17.0";

@@ -11,7 +11,7 @@ import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { optionsFor } from "../dynamodb/store-kit.ts";
-import { SHARED_FAULTLESS, type SharedFaulty } from "../faulty-shared-clients.ts";
+import { SHARED_FAULTLESS, type SharedFaulty } from "../protocol/faulty-shared-clients.ts";
 import type { Shared } from "./kit.ts";
 
 /** What a trace comes to with a client that keeps a rule and with one that lacks it. */

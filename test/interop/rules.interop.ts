@@ -10,7 +10,7 @@ import {
   installsFromCache,
   reshards,
   storesBelowZero,
-} from "../faulty-shared-clients.ts";
+} from "../protocol/faulty-shared-clients.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 import { bucketsLacking, ourLacking, ourWith, played } from "./rules-kit.ts";
 

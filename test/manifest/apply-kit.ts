@@ -4,7 +4,7 @@ import { applyManifest, type Change, type PlanOptions, parseManifest, planManife
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { EVERY_STORE } from "../every-store.ts";
+import { EVERY_STORE } from "../limiter/every-store.ts";
 
 export const T0 = Date.UTC(2026, 2, 15, 12);
 

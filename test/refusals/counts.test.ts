@@ -6,7 +6,7 @@ import type { RefusalRow } from "../../src/ports/refusal-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { heard } from "../listening.ts";
+import { heard } from "../limiter/listening.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

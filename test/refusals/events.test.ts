@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { CHANNELS, Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
-import { gpt, openLimiter as open } from "../limiter-kit.ts";
-import { heard } from "../listening.ts";
+import { gpt, openLimiter as open } from "../limiter/limiter-kit.ts";
+import { heard } from "../limiter/listening.ts";
 
 test("five requests that waited and were granted are no refusals, and say how long they waited", async (t) => {
   const { limiter, clock } = await open();

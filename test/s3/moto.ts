@@ -1,6 +1,6 @@
 import { describe, test } from "node:test";
 import { type DynamodbLocal, dynamodbLocalOrReason } from "../dynamodb/dynamodb-local.ts";
-import { startMoto } from "../python-tools.ts";
+import { startMoto } from "../engines/python-tools.ts";
 
 // The S3 that suites run against: moto's server, in a Python environment that is made once and kept outside of the
 // repository. ZAEL_TEST_S3_ENDPOINT=http://... names another one. Where none can be had, suites are skipped and say so; with

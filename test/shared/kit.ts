@@ -12,7 +12,7 @@ import type { ConditionalTable } from "../../src/testing/conditional-table.ts";
 import { amountsOf } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { calendar } from "../calendar-kit.ts";
+import { calendar } from "../limits/calendar-kit.ts";
 import { OriginalClient, type OriginalOptions } from "../simulation/original-client.ts";
 import { bucket, MORNING_MS } from "../simulation/original-kit.ts";
 import { CACHE_MS, type OurLease, OurProcess } from "./our-process.ts";

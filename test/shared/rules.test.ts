@@ -8,7 +8,7 @@ import {
   type SharedFaulty,
   storesBelowZero,
   trustsTheEpoch,
-} from "../faulty-shared-clients.ts";
+} from "../protocol/faulty-shared-clients.ts";
 import { simulateShared } from "./simulation.ts";
 
 const SEEDS = 160;

@@ -3,7 +3,7 @@ import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { SHARED } from "../../src/protocol/item/dialect.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { calendar } from "../calendar-kit.ts";
+import { calendar } from "../limits/calendar-kit.ts";
 import { OriginalClient } from "../simulation/original-client.ts";
 import { bucket, MORNING_MS, make } from "../simulation/original-kit.ts";
 import { NAMESPACE } from "./kit.ts";

@@ -5,8 +5,8 @@ import { namesOf, SHARD_COUNT, TTL, WCU } from "../../src/protocol/item/attribut
 import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { calendar } from "../calendar-kit.ts";
-import { SHARED_FAULTLESS, type SharedFaulty } from "../faulty-shared-clients.ts";
+import { calendar } from "../limits/calendar-kit.ts";
+import { SHARED_FAULTLESS, type SharedFaulty } from "../protocol/faulty-shared-clients.ts";
 import { Journal } from "../simulation/journal.ts";
 import { OriginalClient } from "../simulation/original-client.ts";
 import { Scheduler, WORKS } from "../simulation/scheduler.ts";

@@ -6,7 +6,7 @@ import type { LineOptions } from "../../src/testing/conditional-line.ts";
 import { ConditionalTable } from "../../src/testing/conditional-table.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { calendar } from "../calendar-kit.ts";
+import { calendar } from "../limits/calendar-kit.ts";
 import { OriginalClient, type OriginalLease, type OriginalOptions } from "./original-client.ts";
 
 export const make = limitMakers(calendar);

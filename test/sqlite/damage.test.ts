@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { ItemUnreadable, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { callAll, damagedKey, resetWorks, setUp, T0 } from "../damage-kit.ts";
+import { callAll, damagedKey, resetWorks, setUp, T0 } from "../protocol/damage-kit.ts";
 import { tempFile } from "./temp-store.ts";
 
 // Each column of each table, damaged in a few ways, and then every public call. The tables are strict: types hold, contents may not.

@@ -5,7 +5,7 @@ import type { LeaseRequest } from "../../src/leases/lease-request.ts";
 import type { LeaseView } from "../../src/leases/lease-view.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import type { OpenedStore } from "../every-store.ts";
+import type { OpenedStore } from "../limiter/every-store.ts";
 
 export const T0 = Date.UTC(2026, 2, 15, 12);
 export const DAY_MS = 86_400_000;

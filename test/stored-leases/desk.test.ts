@@ -13,7 +13,7 @@ import {
 } from "../../src/entry/index.ts";
 import { standingsIn } from "../../src/leases/refused.ts";
 import { overriding } from "../../src/testing/overriding.ts";
-import { EVERY_STORE } from "../every-store.ts";
+import { EVERY_STORE } from "../limiter/every-store.ts";
 import { DAY_MS, FULL, key1, openDesk, openWorld, T0, taking } from "./desk-kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ConflictError, RateLimitExceeded, ValidationError } from "../../src/entry/index.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
-import { EVERY_STORE } from "../every-store.ts";
+import { EVERY_STORE } from "../limiter/every-store.ts";
 import { DAY_MS, FULL, key1, openDesk, openWorld, taking } from "./desk-kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;

@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { EVERY_STORE } from "../every-store.ts";
+import { EVERY_STORE } from "../limiter/every-store.ts";
 import { openOn, tempFile } from "../sqlite/temp-store.ts";
 import { openDesk, openWorld, still, T0, taking } from "./desk-kit.ts";
 import { CHANGES, type KilledChange } from "./killed-changes.ts";

@@ -4,7 +4,7 @@ import { type OpenOptions, RateLimiterUnavailable } from "../../src/entry/index.
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import { type Fault, FaultStore } from "../../src/testing/fault-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
-import { EVERY_STORE } from "../every-store.ts";
+import { EVERY_STORE } from "../limiter/every-store.ts";
 import { FULL, openDesk, openWorld, taking } from "./desk-kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;

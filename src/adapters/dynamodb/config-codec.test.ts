@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { anyLimit, ODD_NUMBERS } from "../../../test/kind-arbitraries.ts";
+import { anyLimit, ODD_NUMBERS } from "../../../test/limits/kind-arbitraries.ts";
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";

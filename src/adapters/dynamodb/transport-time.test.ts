@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo, Socket } from "node:net";
 import { type TestContext, test } from "node:test";
-import { answer, closed, deferred, holding, serve } from "../../../test/http-kit.ts";
+import { answer, closed, deferred, holding, serve } from "../../../test/engines/http-kit.ts";
 import type { DynamoClient } from "./client.ts";
 import { openTransport, type TransportOptions } from "./transport.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { assertResets, at, calendar } from "../../../test/calendar-kit.ts";
+import { assertResets, at, calendar } from "../../../test/limits/calendar-kit.ts";
 import { createCalendar } from "./calendar.ts";
 
 describe("what is refused", () => {

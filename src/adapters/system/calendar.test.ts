@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { assertChanges, assertResets, at, calendar } from "../../../test/calendar-kit.ts";
+import { assertChanges, assertResets, at, calendar } from "../../../test/limits/calendar-kit.ts";
 
 describe("resets when the clock changes", () => {
   test("a reset in the hour that autumn repeats happens the first time only (X4, New York)", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { magnitude } from "../../../test/arbitraries.ts";
+import { magnitude } from "../../../test/limits/arbitraries.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
 import { DisciplinedClock, type Stamp } from "./disciplined-clock.ts";
 

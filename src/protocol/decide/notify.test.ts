@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KEY } from "../../../test/protocol-kit.ts";
+import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { Event } from "../process/drive.ts";
 import { type NotifyAction, type NotifyPlan, nextNotify, notifyEnded, onNotify } from "./notify.ts";

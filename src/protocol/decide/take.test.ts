@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import { bucketFor } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";

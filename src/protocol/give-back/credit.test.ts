@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
   anyElapsed,
@@ -12,7 +12,7 @@ import {
   isClosed,
   itemOf,
   KEY,
-} from "../../../test/protocol-kit.ts";
+} from "../../../test/protocol/kit.ts";
 import { resetLimits } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { imageOf, itemOf, KEY, withTokens } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { imageOf, itemOf, KEY, withTokens } from "../../../test/protocol/kit.ts";
 import { availableMilli, bucketFor, findLimit } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import { limitMakers } from "../../domain/limit.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { anyScene, imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { anyScene, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import { isIdle } from "../../domain/bucket-state.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { limitMakers } from "../../domain/limit.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
+import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { type BucketState, freshBucket } from "../../domain/bucket-state.ts";
 import { type Limit, limitMakers } from "../../domain/limit.ts";

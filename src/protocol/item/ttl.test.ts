@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { anyBucketOf, anyEpoch, anyLimits, anyZone } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { anyBucketOf, anyEpoch, anyLimits, anyZone } from "../../../test/protocol/kit.ts";
 import { advanced, availableMilli, type BucketState, isIdle } from "../../domain/bucket-state.ts";
 import { capacityMaxMilli, kindOf, limitMakers } from "../../domain/limit.ts";
 import { boundaryAfter, fullLimit } from "../../domain/limit-state.ts";

@@ -10,7 +10,7 @@ import type { BucketCache } from "./bucket-cache.ts";
  *
  * The engine remembers refusals too (engine/deny-memory.ts), but only those that it gave itself, and as a whole. This goes by
  * the latest image, whichever call saw it, also one that took from the bucket or gave back. Without it a level that is known
- * to be short costs its siblings a write and a give-back each (test/protocol-costs.test.ts).
+ * to be short costs its siblings a write and a give-back each (test/protocol/costs.test.ts).
  */
 export function isKnownShort(
   cache: BucketCache,

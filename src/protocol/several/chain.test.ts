@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { calendar } from "../../../test/kind-arbitraries.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { freshBucket } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET } from "../../domain/give-back.ts";

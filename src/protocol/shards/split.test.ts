@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import {
   advanced,
   availableMilli,

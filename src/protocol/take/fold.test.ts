@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../test/protocol/kit.ts";
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
   anyElapsed,
@@ -13,7 +13,7 @@ import {
   itemOf,
   KEY,
   tokensOn,
-} from "../../../test/protocol-kit.ts";
+} from "../../../test/protocol/kit.ts";
 import {
   advanced,
   availableMilli,

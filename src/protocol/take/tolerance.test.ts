@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { calendar } from "../../../test/kind-arbitraries.ts";
-import { imageOf, itemOf } from "../../../test/protocol-kit.ts";
+import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { imageOf, itemOf } from "../../../test/protocol/kit.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { bucketFor } from "../../domain/bucket-state.ts";
 import { type Limit, limitMakers } from "../../domain/limit.ts";

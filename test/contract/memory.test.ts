@@ -1,0 +1,12 @@
+import { openMemory } from "../../src/adapters/memory/store.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
+import { systemTurns } from "../../src/adapters/system/turns.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { describeStore } from "../../src/testing/contract.ts";
+
+const calendar = createCalendar();
+
+describeStore("memory", () => {
+  const store = openMemory(calendar, FILE_RETENTION, systemTurns);
+  return { store, close: () => store.close() };
+});

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { playSeeds } from "./pool.ts";
+import { type SeedReport, simulate } from "./simulation.ts";
+import { openFor, type StoreKind } from "./stores.ts";
+
+test("five hundred worlds on the memory store keep the promise at every step", async () => {
+  const tally = await playSound({ from: 1, seeds: 500, store: "memory", workers: 1 });
+  // Worlds in which little happens prove little.
+  const least: Readonly<Record<string, number>> = {
+    "claims taken": 4_000,
+    "claims short": 500,
+    "claims skipped": 100,
+    "give-backs": 1_500,
+    debits: 400,
+    "takes that were stale": 50,
+    "leases settled": 500,
+    "leases rolledBack": 800,
+    "grants in an outage": 40,
+    "granted when told, drip": 10,
+    "granted when told, calendar": 1,
+    "granted when told, session": 1,
+    "takes by the shortest way": 80,
+    "takes from what drips with windows": 250,
+    "takes from calendar quotas": 400,
+    "takes from calendar quotas with windows": 120,
+    "takes from sessions": 400,
+    "takes from sessions with windows": 200,
+    "give-backs that came too late": 30,
+    overdrafts: 20,
+    "claims bypassed": 30,
+    "requests to disabled resources": 4,
+    "operations bucket_topped_up": 70,
+    "operations bucket_reset": 30,
+    "operations repeated": 25,
+    "faults refused": 60,
+    "faults lostBefore": 60,
+    "faults lostAfter": 60,
+    "limits that come back": 12,
+    "forgotten limits that come back": 5,
+    "amounts above a capacity": 200,
+    "refusals from memory": 50,
+    "levels asked for nothing, refused": 150,
+    "sessions below what refuses": 100,
+    "takes on totals": 300,
+    "debits on totals": 30,
+    "credits on totals": 150,
+    "refused by totals": 30,
+    "changes of totals": 50,
+    "changes of plans": 100,
+    "changes met together": 10,
+    aborts: 60,
+    crashes: 25,
+  };
+  for (const [what, count] of Object.entries(least)) {
+    assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);
+  }
+});
+
+test("forty worlds on SQLite files, every second one shared by two connections, keep the promise too", async () => {
+  const tally = await playSound({ from: 1, seeds: 40, store: "sqlite", workers: 1 });
+  assert.ok((tally["claims taken"] ?? 0) > 400, JSON.stringify(tally));
+});
+
+for (const store of ["memory", "sqlite"] as const) {
+  test(`a seed plays the same way again, step by step, on ${store}`, async () => {
+    for (const seed of [7, 12, 16]) assert.deepEqual(await played(seed, store), await played(seed, store));
+  });
+}
+
+function played(seed: number, store: StoreKind): Promise<SeedReport> {
+  return simulate(seed, { open: () => openFor(store, seed), verbose: false });
+}
+
+/** What happened in all worlds together; fails with the last steps of the first world that broke the promise. */
+async function playSound(range: Parameters<typeof playSeeds>[0]): Promise<Record<string, number>> {
+  const broken: SeedReport[] = [];
+  const tally: Record<string, number> = {};
+  await playSeeds(range, (report) => {
+    if (report.violations.length > 0) broken.push(report);
+    for (const [what, count] of Object.entries(report.tally)) tally[what] = (tally[what] ?? 0) + count;
+  });
+  const [first] = broken.sort((one, other) => one.seed - other.seed);
+  assert.equal(
+    first,
+    undefined,
+    `seed ${first?.seed}, ${range.store}: ${first?.violations.join("\n")}\n${first?.lastSteps.join("\n")}`,
+  );
+  return tally;
+}
