@@ -132,3 +132,15 @@ test("an image that may be old does not replace a doubt that arose since: readin
   assert.equal(readings.doubtOf(cache, before, again, ENV), "configSuspect", "look at what is there now");
   assert.equal(readings.doubtOf(cache, now, again, ENV), "confirmed");
 });
+
+test("an image from before a stamp does not take the stamp for gone: reading configuration comes to an end", () => {
+  const readings = new ConfigReadings();
+  const cache = cacheOf();
+  const stamped = seen(old, { vu: 0, bn: 2 });
+  const before = { ...seen(old, { bn: 1 }), eventuallyConsistent: true, order: 1 };
+  assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, readings.begin(), 2_000)], ENV), "configSuspect");
+  // A transaction shows no items, so its bucket is met anew, by a read that may be old.
+  cache.forget();
+  cache.noteShard(0, before, 1);
+  assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, readings.begin(), 2_000)], ENV), "confirmed");
+});

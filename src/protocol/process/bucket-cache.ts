@@ -205,8 +205,10 @@ export class BucketCache {
 
   noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
     this.#shards[shard] = seen;
-    // A stamp that is gone may come again: what was read because of the one does not answer the other.
-    if (this.doubts[shard]?.isStamped && seen.image !== undefined && !isStamped(seen.image.item)) {
+    // A stamp that is gone may come again: what was read because of the one does not answer the other. An image that may be from
+    // before the stamp does not show that it is gone: by it, each look at the stamp would be the first, and doubted without end.
+    const showsNow = seen.image !== undefined && !seen.eventuallyConsistent;
+    if (showsNow && this.doubts[shard]?.isStamped && !isStamped(seen.image.item)) {
       this.doubts[shard] = undefined;
     }
     this.noteAnswered(shard, seen.order);
