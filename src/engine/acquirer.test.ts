@@ -123,3 +123,15 @@ test("limits that change each time they are applied are given up on, not tried f
   await assert.rejects(limiter.tryAcquire(request), { name: "ConflictError", code: "config_unstable" });
   assert.throws(() => limiter.tryAcquireSync(request), { code: "config_unstable" });
 });
+
+test("a synchronous request that only its parent is charged for is decided where no number tells of changed configuration", async () => {
+  const unnumbered = (store: Store) =>
+    withScope(store, ({ config }) => ({ config: overriding(config, { generation: () => undefined }) }));
+  const limiter = await RateLimiter.open({ store: unnumbered(openMemory()) });
+  await limiter.createEntity({ id: "team" });
+  await limiter.createEntity({ id: "key", parentId: "team", cascade: true });
+  await limiter.setLimits("team", [Limit.perMinute("tpm", 6_000)]);
+  await limiter.setLimits("key", [Limit.perMinute("rpm", 60)]);
+  const request = { entityId: "key", resource: "api", consume: { tpm: 1 } };
+  for (const outcome of [limiter.tryAcquireSync(request), await limiter.tryAcquire(request)]) assert.ok(outcome.ok);
+});

@@ -188,7 +188,7 @@ export class ConfigCache {
   #loadSync(entityId: string, resource: string, nowMs: number): ChainLink {
     const resolve = this.#config.resolveSync;
     if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
-    const read = this.#beginRead(nowMs, "any");
+    const read = this.#beginRead(nowMs, "consistent");
     return this.#remember(bucketKey(entityId, resource), resolve.call(this.#config, entityId, resource), read);
   }
 

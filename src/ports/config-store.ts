@@ -21,6 +21,7 @@ export interface ConfigStore {
    * `consistent`: with every change that was answered before the call; otherwise a store may answer with what was a moment ago.
    */
   resolve(entityId: string, resource: string, read?: "consistent"): MaybePromise<LevelConfig>;
+  /** The same at once, for stores that need not wait for it. Always `consistent`: there is nothing that it could be behind. */
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
   /**
