@@ -96,8 +96,9 @@ export class PromiseLedger {
       this.#quotas.set(id, { terms, unmeasuredMs: quota?.unmeasuredMs ?? Number.NEGATIVE_INFINITY });
       return;
     }
-    // One that began with its bucket, or was put on it, was full; what began in the middle of something else was not.
-    if (quota === undefined && !period.unbounded)
+    // One that began with its bucket, or was put on it, was full; what began in the middle of something else was not, and that may have
+    // come and gone within one write.
+    if (quota === undefined && period.began === "full" && !period.unbounded)
       this.#quotas.set(id, { terms, unmeasuredMs: Number.NEGATIVE_INFINITY });
     else if (quota?.terms !== terms) this.#unmeasured({ bucketId, limit }, period.untilMs);
   }
