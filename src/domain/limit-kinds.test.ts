@@ -49,13 +49,34 @@ test("moved back within its day a quota keeps what it has; moved back across a r
   assert.equal(owing.limit.tokensMilli, -3_000);
 });
 
-test("a session that loses everything by being moved back is open: closed, the next use would find it full", () => {
-  const windowed = Kinds.quota("session", 10, {
-    resetAfterMs: HOUR_MS,
-    schedule: [{ cron: "* 11 * * *", scale: 0.5 }],
-  });
-  const toMs = NOON - 2 * HOUR_MS;
-  const { limit, lostMilli } = rewound(holding(windowed, 10), { fromMs: NOON, toMs }, calendar);
-  assert.deepEqual([lostMilli, limit.tokensMilli, limit.quota?.windowStartMs], ["all", 0, toMs]);
-  assert.equal(advanceLimit(limit, toMs, toMs + 1_000, calendar).tokensMilli, 0);
+test("moved back to before windows of a schedule, a quota keeps what it has: they fill nothing", () => {
+  const schedule = [{ cron: "* 11 * * *", scale: 0.5 }];
+  const windowed = Kinds.quota("daily", 10, { reset: { cron: "0 0 * * *" }, schedule });
+  const { limit, lostMilli } = rewound(holding(windowed, 7), { fromMs: NOON, toMs: NOON - 2 * HOUR_MS }, calendar);
+  assert.deepEqual([lostMilli, limit.tokensMilli], [0, 7_000]);
 });
+
+test("moved back within its window, a session keeps what it has", () => {
+  const open = withWindow(holding(session, 7), NOON - HOUR_MS / 2);
+  const { limit, lostMilli } = rewound(open, { fromMs: NOON, toMs: NOON - HOUR_MS / 4 }, calendar);
+  assert.deepEqual([lostMilli, limit], [0, open]);
+});
+
+test("moved back to before its window, a session is empty for as long as the window before can have lasted", () => {
+  for (const held of [holding(session, 10), withWindow(holding(session, 7), NOON)]) {
+    for (const [backMs, untilMs] of [
+      [60_000, NOON],
+      [2 * HOUR_MS, NOON - HOUR_MS],
+    ] as const) {
+      const toMs = NOON - backMs;
+      const { limit, lostMilli } = rewound(held, { fromMs: NOON, toMs }, calendar);
+      assert.deepEqual([lostMilli, limit.tokensMilli], ["all", 0]);
+      assert.equal(advanceLimit(limit, toMs, untilMs - 1, calendar).tokensMilli, 0);
+      assert.equal(advanceLimit(limit, toMs, untilMs, calendar).tokensMilli, 10_000);
+    }
+  }
+});
+
+function withWindow(held: LimitState, windowStartMs: number): LimitState {
+  return { ...held, quota: held.quota && { ...held.quota, windowStartMs } };
+}

@@ -2,7 +2,7 @@ import { refilledMilli } from "../bucket/level.ts";
 import type { Calendar } from "./calendar.ts";
 import { kindOf, type Limit } from "./limit.ts";
 import type { LimitKind } from "./limit-kind.ts";
-import { boundaryAfter, type LimitState, NO_MARKS, type QuotaMarks, termsAt } from "./limit-state.ts";
+import { type LimitState, NO_MARKS, periodEndMs, type QuotaMarks, termsAt } from "./limit-state.ts";
 
 /** What is different between the kinds of limits, for code that stores buckets and need not know the kinds themselves. */
 interface KindTraits {
@@ -40,24 +40,39 @@ interface Rewound {
 
 /**
  * A limit whose epoch is moved back from `fromMs` to `toMs`. What was refilled in between is taken off again, at most a
- * capacity; a quota that was filled by a reset in between is empty until that reset comes.
+ * capacity. A quota that the end of a period in between filled is empty until that end comes: windows of a schedule fill nothing.
  */
 export function rewound(
   held: LimitState,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
   calendar: Calendar,
 ): Rewound {
-  const terms = termsAt(held.limit, held.quota?.topUpMilli ?? 0, toMs, calendar, held.part);
-  if (traitsOf(held.limit).refillsSteadily) {
+  const { limit, quota } = held;
+  const terms = termsAt(limit, quota?.topUpMilli ?? 0, toMs, calendar, held.part);
+  if (traitsOf(limit).refillsSteadily) {
     const lostMilli = Math.min(terms.capacityMilli, refilledMilli(0, terms, fromMs - toMs));
     return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lostMilli, remainder: 0 }, lostMilli };
   }
-  const isReset = boundaryAfter({ ...held, terms }, toMs, calendar) <= fromMs;
-  if (!isReset) return { limit: { ...held, terms, remainder: 0 }, lostMilli: 0 };
-  // A session that is closed is full, whatever it holds: it stays empty only if its window is open.
-  const quota = held.quota && marksAfterUse(held, 1, toMs);
+  const windowStartMs = windowBefore(held, { fromMs, toMs });
+  const isFilled =
+    limit.reset === undefined ? windowStartMs !== quota?.windowStartMs : periodEndMs(limit, toMs, calendar) <= fromMs;
+  if (!isFilled) return { limit: { ...held, terms, remainder: 0 }, lostMilli: 0 };
+  const tokensMilli = Math.min(held.tokensMilli, 0);
   return {
-    limit: { ...held, terms, tokensMilli: Math.min(held.tokensMilli, 0), remainder: 0, quota },
+    limit: { ...held, terms, tokensMilli, remainder: 0, quota: quota && { ...quota, windowStartMs } },
     lostMilli: "all",
   };
+}
+
+/**
+ * When the window of a session opened that counts at `toMs`. One that is closed at `fromMs`, or opened since, says nothing of the window
+ * before it, which may have ended in between: it counts as open until then, as long as a window can have been.
+ */
+function windowBefore(
+  { limit, quota }: LimitState,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): number | undefined {
+  const { resetAfterMs } = limit;
+  if (resetAfterMs === undefined || (quota?.windowStartMs ?? fromMs) <= toMs) return quota?.windowStartMs;
+  return Math.min(fromMs, toMs + resetAfterMs) - resetAfterMs;
 }

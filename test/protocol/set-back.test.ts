@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import { claim, DAY_MS, HOUR_MS, T0 } from "../../src/testing/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";
@@ -39,4 +39,48 @@ test("what a clock ahead took of tomorrow's quota comes back tomorrow", async ()
   await ahead.giveBack(six, ticket, { day: 6 }, clock.now());
   assert.ok(await knowing.grants(six, clock.now()));
   assert.equal(await knowing.grants(one, clock.now()), false);
+});
+
+/** A bucket of one limit that a clock which is ahead took one token from, after a right one; its epoch was set back by the right one. */
+async function takenAhead(limit: Limit, amount: number, aheadMs: number) {
+  const cluster = new Cluster();
+  const ahead = await cluster.open();
+  cluster.clock.set(T0);
+  const { clock } = cluster;
+  const serverTime = { isKnown: () => true, latestMs: () => clock.now() };
+  const knowing = await cluster.open({ coalesce: false, serverTime });
+  const take = (milli: number) => claim("ada", [limit], { [limit.name]: milli });
+  const right = await knowing.place.ticket(take(amount), T0);
+  const wrong = await ahead.place.ticket(take(1), T0 + aheadMs);
+  assert.ok(await knowing.place.grants(take(0), T0 + 2_000));
+  return { clock, place: knowing.place, take, right, wrong };
+}
+
+test("a session is not full again because a clock was ahead of the end of its window", async () => {
+  const session = Kinds.quota("run", 10, { resetAfterMs: HOUR_MS });
+  const { clock, place, take, right, wrong } = await takenAhead(session, 10, 2 * HOUR_MS);
+  assert.equal(await place.grants(take(1), T0 + 3_000), false);
+  await place.giveBack(take(1), wrong, { run: 1 }, T0 + 4_000);
+  await place.giveBack(take(10), right, { run: 10 }, T0 + 4_000);
+  assert.equal(await place.grants(take(1), T0 + 5_000), false, "what the other windows gave comes back to this one");
+  clock.set(T0 + HOUR_MS + 2_000);
+  assert.ok(await place.grants(take(10), clock.now()), "empty for longer than a window lasts");
+});
+
+test("a session that a clock was ahead in goes on in its window, with what comes back", async () => {
+  const session = Kinds.quota("run", 10, { resetAfterMs: HOUR_MS });
+  const { place, take, right, wrong } = await takenAhead(session, 9, HOUR_MS / 2);
+  assert.equal(await place.grants(take(1), T0 + 3_000), false);
+  await place.giveBack(take(1), wrong, { run: 1 }, T0 + 4_000);
+  await place.giveBack(take(9), right, { run: 9 }, T0 + 4_000);
+  assert.ok(await place.grants(take(10), T0 + 5_000));
+});
+
+test("a quota is not emptied because a clock was ahead of a window of its schedule", async () => {
+  const schedule = [{ cron: `* ${new Date(T0 + HOUR_MS).getUTCHours()} * * *`, scale: 2 }];
+  const daily = Kinds.quota("day", 10, { reset: { cron: "0 0 * * *" }, schedule });
+  const { place, take, wrong } = await takenAhead(daily, 3, HOUR_MS);
+  await place.giveBack(take(1), wrong, { day: 1 }, T0 + 3_000);
+  assert.ok(await place.grants(take(7), T0 + 4_000));
+  assert.equal(await place.grants(take(1), T0 + 5_000), false);
 });

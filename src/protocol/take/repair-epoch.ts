@@ -18,8 +18,8 @@ export function isAhead({ state }: Image, { serverTime }: Env): boolean {
 
 /**
  * Moves an epoch back that lies in the future; no other write moves one back. Until that time came the bucket would not
- * refill for anybody. What the jump had credited is taken off again, at most a capacity; a quota that was filled by a reset
- * that is yet to come is empty until it comes.
+ * refill for anybody. What the jump had credited is taken off again, at most a capacity; a quota that was filled by the end
+ * of a period that is yet to come is empty until it comes.
  */
 export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): Step {
   const { item, state, key } = image;
