@@ -3,6 +3,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
+import { inPlaceOf, isOnAt } from "./model-period.ts";
 import { modelTerms, type StoredBucket, type StoredLimit, storedMilli, storedTerms } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
 
@@ -53,6 +54,35 @@ export class ModelBucket {
     before: readonly ModelBucket[],
     calendar: Calendar,
   ): ModelBucket {
+    const periodsOf = (name: string) => before.flatMap((one) => one.limit(name)?.period ?? []);
+    return ModelBucket.#seeded(state, part, periodsOf, calendar);
+  }
+
+  /**
+   * One whose epoch was set back: how much it holds is the store's to say. A period that was under way then, too, goes on. Where it was
+   * another one then, that has ended: what goes on in its place is no period that anything was taken from.
+   */
+  static setBack(
+    state: StoredBucket,
+    part: ModelPart | undefined,
+    before: ModelBucket,
+    calendar: Calendar,
+  ): ModelBucket {
+    const { epochMs } = state;
+    const periodsOf = (name: string) => {
+      const { limit, period } = before.limit(name) ?? {};
+      if (limit === undefined || period === undefined) return [];
+      return [isOnAt(period, limit, epochMs, calendar) ? period : inPlaceOf(period, limit, epochMs, calendar)];
+    };
+    return ModelBucket.#seeded(state, part, periodsOf, calendar);
+  }
+
+  static #seeded(
+    state: StoredBucket,
+    part: ModelPart | undefined,
+    periodsOf: (name: string) => readonly ModelPeriod[],
+    calendar: Calendar,
+  ): ModelBucket {
     const { epochMs, origin } = state;
     const configured = state.limits.filter((held) => held.configured).map(({ limit }) => limit);
     const model = new ModelBucket(
@@ -64,8 +94,8 @@ export class ModelBucket {
     );
     for (const { name, limit, tokensMilli, remainder, quota } of state.limits) {
       const { topUpMilli: toppedUpMilli = 0, windowStartMs } = quota ?? {};
-      const periods = before.flatMap((one) => one.limit(name)?.period ?? []);
-      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before: periods };
+      const before = periodsOf(name);
+      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before };
       model.#limits.set(name, ModelLimit.seeded(seed, epochMs, calendar));
     }
     return model;

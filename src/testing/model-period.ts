@@ -67,6 +67,26 @@ export function isSamePeriod(now: ModelPeriod | undefined, taken: ModelPeriod | 
   return now.ids.size === 1 && taken.ids.size === 1 ? "yes" : "either";
 }
 
+/**
+ * Whether a period was under way at an earlier instant, too. A window of a session opens with a use, so one that opened later is another
+ * one than whichever may have been open then.
+ */
+export function isOnAt(
+  { untilMs, windowStartMs }: ModelPeriod,
+  limit: Limit,
+  atMs: number,
+  calendar: Calendar,
+): boolean {
+  if (limit.resetAfterMs !== undefined) return windowStartMs !== undefined && windowStartMs <= atMs;
+  return resetAfter(limit, atMs, calendar) === untilMs;
+}
+
+/** The period that goes on at an earlier instant, which was not known any more. */
+export function inPlaceOf(period: ModelPeriod, limit: Limit, atMs: number, calendar: Calendar): ModelPeriod {
+  const byHand = Math.max(atMs, period.byHand + 1);
+  return { ...period, untilMs: resetAfter(limit, atMs, calendar), ids: new Set([{}]), began: "changed", byHand };
+}
+
 /** What tells the period that goes on from those of shards which were joined, or from the one of a shard that was split. */
 export function goneOn(before: readonly ModelPeriod[]): Partial<Pick<ModelPeriod, "ids" | "began" | "byHand">> {
   if (before.length === 0) return {};

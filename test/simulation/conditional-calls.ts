@@ -58,7 +58,6 @@ export class ConditionalCalls {
   readonly #pins = new PinBook();
   readonly #refusals: RefusalWatch;
   readonly #deadlines: Deadlines;
-  readonly #repairs = new Map<string, number>();
   /** Every claim that was ever sent. */
   readonly #requests: Asked[] = [];
   /** Give-backs that have not been answered yet, by bucket. */
@@ -136,28 +135,15 @@ export class ConditionalCalls {
     const told = this.#pins.of(held.bucket.id, held.ticket, limit);
     if (told.length > 0) return told;
     // A level that is given back before its request is answered.
-    const times = this.#times(held.bucket.id);
+    const removals = this.#buckets.removals(held.bucket.id);
     const { pins = [], undone = [] } = this.#yielded(held) ?? {};
     const periods = [...pins, ...undone].flatMap((one) => one.get(limit) ?? []);
-    return periods.map((period) => ({ period, ...times }));
+    return periods.map((period) => ({ period, removals }));
   }
 
   /** Whether the bucket is the one that something was taken from then. */
   isSince(bucketId: string, { removals }: Pinned): boolean {
     return removals === this.#buckets.removals(bucketId);
-  }
-
-  #times(bucketId: string): Pick<Pinned, "repairs" | "removals"> {
-    return { repairs: this.repairsOf(bucketId), removals: this.#buckets.removals(bucketId) };
-  }
-
-  /** An epoch of the bucket was set back: what was taken before belongs to a time that comes once more. */
-  repaired(bucketId: string): void {
-    this.#repairs.set(bucketId, this.repairsOf(bucketId) + 1);
-  }
-
-  repairsOf(bucketId: string): number {
-    return this.#repairs.get(bucketId) ?? 0;
   }
 
   /** A bucket stands differently from now on. */
@@ -268,7 +254,7 @@ export class ConditionalCalls {
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
     if (bypass) return;
     for (const one of pins) {
-      const problems = this.#pins.note(bucket.id, ticket, one, this.#times(bucket.id));
+      const problems = this.#pins.note(bucket.id, ticket, one, this.#buckets.removals(bucket.id));
       for (const problem of problems) this.#journal.violation(`${shownKey(bucket.id)}: ${problem}`);
     }
   }

@@ -1,6 +1,6 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
-import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
+import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
@@ -8,7 +8,6 @@ import type { ConditionalCalls } from "./conditional-calls.ts";
 
 /** One amount that was given back to one shard. */
 export interface GivenBack {
-  readonly key: ItemKey;
   readonly model: ModelBucket;
   readonly held: Held;
   readonly amount: Amount;
@@ -34,7 +33,7 @@ export function belongs({
 }
 
 /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */
-export function givenBack({ key, model, held, amount, trace, before, after, calls }: GivenBack): boolean {
+export function givenBack({ model, held, amount, trace, before, after, calls }: GivenBack): boolean {
   model.cross(trace.readingMs);
   const limit = model.limit(amount.limit);
   const pinned = calls.pinsOf(held, amount.limit);
@@ -42,9 +41,8 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
   if (limit?.period === undefined && pinned.length > 0) return false;
   const periods = pinned.length === 0 ? [undefined] : pinned.map(({ period }) => period);
   const answers = new Set(periods.map((period) => limit?.isOf(period) ?? "no"));
-  // A period that a clock far ahead had begun too early is begun once more, and called by the same name.
-  const isEarly = pinned.some(({ repairs }) => repairs !== calls.repairsOf(key.bucket.id));
-  // Each shard begins the same period by itself: whether the store knows it for the same is for conservation to judge.
+  // Each shard begins the same period by itself: whether the store knows it for the same is for conservation to judge. One that a clock
+  // far ahead had begun too early is begun once more, and called by the same name.
   const isNamesake =
     !answers.has("yes") &&
     (pinned.some(({ period }) => isAlike(period, limit?.period)) ||
@@ -54,7 +52,7 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
           (pin) => pin.limit === amount.limit && pin.resets === before?.[namesOf(amount.limit).rn],
         )));
   // Gathered from shards of different periods, or joined from them: either may be meant.
-  const isEither = answers.size > 1 || answers.has("either") || isEarly || isNamesake;
+  const isEither = answers.size > 1 || answers.has("either") || isNamesake;
   const { tk } = namesOf(amount.limit);
   const isOf = isEither ? limit !== undefined && hasGained(limit, amount, after[tk]) : answers.has("yes");
   if (isOf) limit?.write("credit", amount.milli, trace.readingMs);
@@ -78,7 +76,9 @@ function isBegunApart(taken: ModelPeriod, now: ModelPeriod | undefined): boolean
 }
 
 function isAlike(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
-  return now !== undefined && taken.rule === now.rule && taken.untilMs === now.untilMs && taken.byHand === now.byHand;
+  if (now === undefined || taken.rule !== now.rule || taken.byHand !== now.byHand) return false;
+  // Windows of a session are told apart by when they opened.
+  return taken.untilMs === now.untilMs && taken.windowStartMs === now.windowStartMs;
 }
 
 /** A request that is undone closes the window that it opened, where nothing of it is used any more. */

@@ -301,7 +301,7 @@ export class ConditionalRecorder {
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
       let { milli } = amount;
       if (kind === "credit") {
-        const back = { ...at, key, model, amount, held: of as Held, calls: this.#calls };
+        const back = { ...at, model, amount, held: of as Held, calls: this.#calls };
         const overMilli = limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli;
         const isOf = givenBack(back);
         if (isOf) asked?.giving?.over(amount.limit, overMilli);
@@ -424,7 +424,6 @@ export class ConditionalRecorder {
     journal.count("epochs set back");
     // What had dripped in ahead of its time is gone.
     this.disturbances++;
-    this.#calls.repaired(key.bucket.id);
     this.#tell(key, repairProblems(before, after, atMs));
     for (const { asked, amounts, kind } of parts) {
       asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
@@ -432,7 +431,10 @@ export class ConditionalRecorder {
     const { state, shardCount: count } = this.#decoded(key, after);
     const part = count === 1 ? undefined : { index: key.shard, count };
     const known = this.#shards.get(itemId(key));
-    const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
+    const model =
+      known === undefined
+        ? ModelBucket.seeded(state, part, [], calendar)
+        : ModelBucket.setBack(state, part, known.model, calendar);
     // Also of the period that was begun too early: it will be begun once more.
     // Also of limits that it no longer has: the wrong clock may have forgotten them.
     this.#promise.forgetAll(key.bucket.id);

@@ -5,8 +5,7 @@ import type { ModelPeriod, ModelPins } from "../../src/testing/model-bucket.ts";
 /** In which period of a limit something was taken, as the model has it. */
 export interface Pinned {
   readonly period: ModelPeriod;
-  /** How often an epoch of the bucket had been set back by then, or the bucket was removed. */
-  readonly repairs: number;
+  /** How often the bucket had been removed by then. */
   readonly removals: number;
 }
 
@@ -18,19 +17,14 @@ export class PinBook {
   readonly #known = new Map<string, Pinned[]>();
 
   /** What a take from one shard, or from the whole bucket, was answered with. Says what is wrong with the ticket. */
-  note(
-    bucketId: string,
-    ticket: Ticket | undefined,
-    pins: ModelPins,
-    { repairs, removals }: Pick<Pinned, "repairs" | "removals">,
-  ): string[] {
+  note(bucketId: string, ticket: Ticket | undefined, pins: ModelPins, removals: number): string[] {
     const problems: string[] = [];
     for (const [limit, period] of pins) {
       const own = ticket?.pins.filter((pin) => pin.limit === limit) ?? [];
       if (own.length === 0) problems.push(`a ticket says nothing of the period of ${limit}`);
       for (const pin of own) {
         const text = textOf(bucketId, pin);
-        this.#known.set(text, [...(this.#known.get(text) ?? []), { period, repairs, removals }]);
+        this.#known.set(text, [...(this.#known.get(text) ?? []), { period, removals }]);
       }
     }
     return problems;

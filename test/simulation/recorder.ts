@@ -222,8 +222,7 @@ export class Recorder {
     if (bypass) this.#journal.count("claims bypassed");
     this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
     if (pins !== undefined && pins.size > 0) {
-      const times = { repairs: 0, removals: this.#deletions };
-      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, times));
+      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, this.#deletions));
     }
     if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
