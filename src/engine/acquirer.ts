@@ -45,7 +45,7 @@ import type { Question } from "./question.ts";
 import { type Observation, type Refusal, refusalOf, remembered } from "./refusal.ts";
 import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
-import { RequestLimits } from "./request-limits.ts";
+import { type Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
@@ -135,9 +135,9 @@ export class Acquirer {
     const askedMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
-      demands = this.demands(request.consume, enabled(await this.chain(request, askedMs)));
+      demands = this.demands(request.consume, enabled(await this.chain(request, askedMs, "question")));
       for (const [resource, consume] of alsoOf(request)) {
-        const chain = await this.chain({ entityId: request.entityId, resource }, askedMs);
+        const chain = await this.chain({ entityId: request.entityId, resource }, askedMs, "question");
         demands.push(...this.demands(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
@@ -159,7 +159,7 @@ export class Acquirer {
   }
 
   /** The chain that a question is about, as configuration has it now. */
-  async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
+  async chain(question: Question, nowMs: number, purpose: Purpose): Promise<readonly ChainLink[]> {
     this.#lifecycle.requireOpen();
     checkRequest(question);
     let chain = this.#known(question, nowMs, checkBucketResource);
@@ -169,9 +169,7 @@ export class Acquirer {
     }
     chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async", "any"));
     this.#requireCreated(chain[0] as ChainLink);
-    if (question.limits === undefined) return chain;
-    const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
-    return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
+    return this.#requestLimits.inForce(chain, question.limits, nowMs, purpose);
   }
 
   /** What an acquire of the amounts would take from a chain, level by level. */
@@ -318,12 +316,10 @@ export class Acquirer {
     this.#onUnavailable = entity.onUnavailable;
     enabled(chain);
     for (const other of others) enabled(other.chain);
-    const first =
-      request.limits === undefined
-        ? this.#requestLimits.stored(entity, at.nowMs)
-        : this.#requestLimits.override(entity, request.limits, at.nowMs);
-    const own = first === entity ? chain : [first, ...chain.slice(1)];
-    return takable(planOf(request, own, others, at, this.#settings), this.#deps.store);
+    const inForce = (one: readonly ChainLink[], limits: AcquireRequest["limits"]) =>
+      this.#requestLimits.inForce(one, limits, at.nowMs, "write");
+    const further = others.map((other) => ({ ...other, chain: inForce(other.chain, undefined) }));
+    return takable(planOf(request, inForce(chain, request.limits), further, at, this.#settings), this.#deps.store);
   }
 
   #isUnknown({ created }: ChainLink): boolean {

@@ -101,7 +101,7 @@ export async function explain(
   question: Question & { readonly consume?: Tokens },
 ): Promise<Explanation> {
   const { calendar } = deps;
-  const chain = await acquirer.chain(question, deps.clock.now());
+  const chain = await acquirer.chain(question, deps.clock.now(), "question");
   const { entityId, resource, consume } = question;
   const { observed, nowMs } = await acquirer.observe(chain.map((link) => demandOf(link, [], link.access === "bypass")));
   const totals = chain.flatMap((link) => (link.totals === undefined || link.access === "bypass" ? [] : [link.totals]));

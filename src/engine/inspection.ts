@@ -69,14 +69,14 @@ export class Inspection {
   }
 
   async available(question: Question): Promise<Availability[]> {
-    const chain = withTotals(await this.#acquirer.chain(question, this.#deps.clock.now()));
+    const chain = withTotals(await this.#acquirer.chain(question, this.#deps.clock.now(), "question"));
     if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
     const { observed, nowMs } = await this.#acquirer.observe(chain.map((link) => demandOf(link, [], false)));
     return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
   async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
-    const chain = await this.#acquirer.chain(question, this.#deps.clock.now());
+    const chain = await this.#acquirer.chain(question, this.#deps.clock.now(), "question");
     const { observed, nowMs } = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain));
     return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
   }

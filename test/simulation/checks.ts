@@ -293,9 +293,14 @@ function askedOf(
   const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n };
   // Where it, or another of its process, read configuration since it sent that, it may go by that or by what was read.
   if (claim !== undefined && !operation.hasRead) return { ...asked, by: sent };
-  const asOfMs = Number.NEGATIVE_INFINITY;
-  const limits = operation.request?.entityId === entityId ? (operation.request.limits ?? []) : [];
+  // Limits of a request count from that request on, and stored ones again from the next request after it: no bucket is newer.
+  const latestMs = operation.latestReadingMs(client.clock);
+  const { request } = operation;
+  const given = request?.entityId === entityId && request.resource === resource ? request.limits : undefined;
+  if (given !== undefined)
+    return { ...asked, by: [...sent, { limits: given, asOfMs: latestMs, changedMs: undefined }] };
+  const asOfMs = around.profile.limitsGiven ? latestMs : Number.NEGATIVE_INFINITY;
   const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : operation.askedFromMs;
   const stored = around.truth.limitsSince(entityId, resource, sinceMs).map((one) => ({ ...one, asOfMs }));
-  return { ...asked, by: [...sent, { limits, asOfMs, changedMs: undefined }, ...stored] };
+  return { ...asked, by: [...sent, ...stored] };
 }
