@@ -184,13 +184,20 @@ function sharesOf(
   for (const { limit, milli } of job.amounts) {
     const rooms = states.map((state, i) => ({ i, room: roomIn(state, limit, readingMs) }));
     rooms.sort((a, b) => b.room - a.room);
+    // Shards may go by different limits for a while: one that is soft there gives whatever is asked, the others what they have.
+    const isUnbound = ({ i }: { readonly i: number }) =>
+      job.of.bypass || findLimit(states[i] as BucketState, limit)?.limit.soft === true;
+    const unbound = rooms.find(isUnbound);
+    if (unbound !== undefined) {
+      shares[unbound.i]?.push({ limit, milli });
+      continue;
+    }
     // What one shard owes the others have to make up for.
     const total = rooms.reduce((all, { room }) => all + room, 0);
-    const isUnbound = job.of.bypass || findLimit(states[0] as BucketState, limit)?.limit.soft === true;
-    if (!isUnbound && total < milli) return undefined;
+    if (total < milli) return undefined;
     let left = milli;
     for (const { i, room } of rooms) {
-      const amount = isUnbound ? left : Math.min(left, Math.max(0, room));
+      const amount = Math.min(left, Math.max(0, room));
       if (amount > 0 || (milli === 0 && i === rooms[0]?.i)) shares[i]?.push({ limit, milli: amount });
       left -= amount;
       if (left === 0) break;
