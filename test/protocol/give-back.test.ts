@@ -105,6 +105,84 @@ test("give-backs to a bucket in shards at once, from many processes, lose nothin
   assert.equal(await first.place.drain(month, T0, 100), 100);
 });
 
+/** A process whose first read of several shards is held up: `meanwhile` comes after some of them were read, or after all were. */
+async function heldUp(cluster: Cluster, after: "the first shard" | "all shards", meanwhile: () => Promise<void>) {
+  let isHeldUp = false;
+  const process = await cluster.open({
+    through: (line) =>
+      overriding(line, {
+        read: async (keys, options, call) => {
+          if (isHeldUp || keys.length === 1) return line.read(keys, options, call);
+          isHeldUp = true;
+          const count = after === "all shards" ? keys.length : 1;
+          const found = await line.read(keys.slice(0, count), options, call);
+          await meanwhile();
+          return [...found, ...(await line.read(keys.slice(count), options, call))];
+        },
+      }),
+  });
+  return { process, isHeldUp: () => isHeldUp };
+}
+
+/** The ticket of a lease that is out of one of two full shards. */
+async function outOf(
+  shard: 0 | 1,
+  cluster: Cluster,
+  { place, clock }: Process,
+  take: (tokens: number) => Claim,
+  tokens: number,
+): Promise<Ticket> {
+  for (let tries = 0; tries < 50; tries++) {
+    const ticket = await place.ticket(take(tokens), clock.now());
+    const left = cluster.item(place.namespaceId, "ada", 1 - shard)?.b_month_tk;
+    if (left === 50_000) return ticket;
+    await place.giveBack(take(0), ticket, { month: tokens }, clock.now());
+  }
+  assert.fail(`no take went to shard ${shard}`);
+}
+
+test("tokens that go from one shard to another between two reads of them are no proof that a quota is full", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  await other.place.take([month(0)], T0);
+  await resized(other, "more");
+  const ticket = await outOf(1, cluster, other, month, 30);
+  const giver = await heldUp(cluster, "the first shard", async () => {
+    const brief = await other.place.ticket(month(25), cluster.clock.now());
+    assert.equal(await givesBack(other, brief, 25), "applied");
+    assert.equal(
+      cluster.item(other.place.namespaceId, "ada", 1)?.b_month_tk,
+      45_000,
+      "it came back to the other shard",
+    );
+  });
+  assert.equal(await givesBack(giver.process, ticket, 30), "applied");
+  assert.ok(giver.isHeldUp());
+  assert.equal(await other.place.drain(month, cluster.clock.now(), 100), 100);
+});
+
+test("what a process has filled while it reads all shards is no proof that a limit which drips is full", async () => {
+  const cluster = new Cluster();
+  const drip = [Kinds.perHour("month", 100)];
+  const take = (tokens: number): Claim => claim("ada", drip, { month: tokens });
+  const other = await cluster.open();
+  const { process, isHeldUp } = await heldUp(cluster, "all shards", async () => {
+    const nowMs = cluster.clock.now();
+    await other.place.ticket(take(25), nowMs);
+    assert.equal((await process.place.giveBack(take(0), recent, { month: 30 }, nowMs))?.kind, "applied");
+    const left = [0, 1].map((shard) => cluster.item(other.place.namespaceId, "ada", shard)?.b_month_tk);
+    assert.deepEqual(left, [50_000, 25_000]);
+  });
+  await other.place.take([take(0)], T0);
+  const old = await other.place.ticket(take(40), T0);
+  await cluster.clock.advance(DAY_MS);
+  assert.ok(await other.buckets.resize(take(0).bucket, "more", cluster.clock.now()));
+  const recent = await outOf(0, cluster, process, take, 30);
+  assert.equal((await process.place.giveBack(take(0), old, { month: 40 }, cluster.clock.now()))?.kind, "applied");
+  assert.ok(isHeldUp());
+  assert.equal(await other.place.drain(take, cluster.clock.now(), 100), 100, "25 of the 40 had room");
+});
+
 test("a give-back to a bucket in shards is one write and no read, where a shard with room is known", async () => {
   const cluster = new Cluster();
   const process = await cluster.open();

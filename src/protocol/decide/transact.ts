@@ -2,7 +2,7 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
-import type { BucketCache } from "../process/bucket-cache.ts";
+import type { BucketCache, Seen } from "../process/bucket-cache.ts";
 import type { Ended, Event, ReadAction, TransactAction, Turn, WriteAction } from "../process/drive.ts";
 import { LOOKS_MAX, type RetryPolicy } from "../process/retry-policy.ts";
 import type { SheetAction } from "../usage/sheets.ts";
@@ -51,6 +51,8 @@ export interface TransactProgress<Result> {
   readonly cause: unknown;
   /** What it was last drawn from. */
   readonly wholes: readonly Whole[];
+  /** Each bucket as the last read of all its shards showed it, and nothing of what this process has seen of a shard since. */
+  readonly shown: readonly Whole[];
   /** Why a transaction of it may have been done, or may still be, although no record shows it; undefined: that is not so. */
   readonly lost: unknown;
 }
@@ -69,8 +71,11 @@ export interface Plan<Result> {
   readonly policy: RetryPolicy;
   /** Where it is written down that it was done. */
   readonly record: { readonly key: ItemKey; done(item: Item | undefined): Result | undefined } | undefined;
-  /** What the shards as they stand call for. Pure. */
-  draw(wholes: readonly Whole[]): Drawn<Result>;
+  /**
+   * What the shards as they stand call for. Pure. `wholes` has the latest that is known of each shard: some of it may have been
+   * seen after the others were read, so that they never stood like that at one moment. `shown` is what the reads showed.
+   */
+  draw(wholes: readonly Whole[], shown: readonly Whole[]): Drawn<Result>;
   /** Time or attempts are used up. `cause` undefined: others were always faster. */
   gaveUp(wholes: readonly Whole[], cause: unknown): Result;
   /** It is not known whether it was done. */
@@ -115,7 +120,7 @@ export interface TransactFacts extends Turn {
 
 export function startTransact<Result>(plan: Plan<Result>, from: "guess" | "reading"): TransactProgress<Result> {
   const phase: TransactPhase<Result> = from === "guess" ? { at: "guess" } : again(plan);
-  return { phase, refusals: 0, cause: undefined, wholes: [], lost: undefined };
+  return { phase, refusals: 0, cause: undefined, wholes: [], shown: [], lost: undefined };
 }
 
 export function transactEnded<Result>({ phase }: TransactProgress<Result>): Ended<Result> | undefined {
@@ -151,7 +156,7 @@ export function nextTransact<Result>(
       return settle(phase.next, wholes);
     }
     default:
-      return over === undefined ? draw(phase, facts, plan) : giveUp(plan, progress, wholes);
+      return over === undefined ? draw(progress, facts, plan) : giveUp(plan, progress, wholes);
   }
 }
 
@@ -207,10 +212,22 @@ function onRead<Result>(
     const result = plan.record?.done(event.items[0]);
     return { ...progress, phase: result === undefined ? reading(plan) : { at: "settled", result } };
   }
-  const looks = phase.at === "reading" ? phase.looks + 1 : LOOKS_MAX;
-  const buckets = wholes.filter((whole) => !isWhole(whole)).map(({ cache }) => cache.key);
-  if (buckets.length > 0 && looks < LOOKS_MAX) return { ...progress, phase: { at: "reading", looks, buckets } };
-  return { ...progress, phase: { at: "verified" }, wholes };
+  const { looks, buckets: read } = phase.at === "reading" ? phase : { looks: LOOKS_MAX, buckets: [] };
+  const shown = wholes.map(({ cache }, i): Whole => {
+    const isRead = read.some(({ id }) => id === cache.key.id);
+    return isRead ? { cache, images: imagesOf(cache.key, event.seen) } : (progress.shown[i] ?? { cache, images: [] });
+  });
+  const isDone = (i: number) => [wholes, shown].every((some) => isWhole(some[i] as Whole));
+  const buckets = wholes.flatMap(({ cache }, i) => (isDone(i) ? [] : [cache.key]));
+  if (buckets.length > 0 && looks + 1 < LOOKS_MAX) {
+    return { ...progress, phase: { at: "reading", looks: looks + 1, buckets }, shown };
+  }
+  return { ...progress, phase: { at: "verified" }, wholes, shown };
+}
+
+function imagesOf({ id }: BucketKey, seen: readonly (Seen | undefined)[]): readonly Image[] {
+  const images = seen.flatMap((one) => one?.image ?? []);
+  return images.filter(({ key }) => key.bucket.id === id);
 }
 
 function onTransaction<Result>(
@@ -247,11 +264,11 @@ function onTransaction<Result>(
 }
 
 function draw<Result>(
-  phase: TransactPhase<Result>,
+  { phase, shown }: TransactProgress<Result>,
   { wholes, token }: TransactFacts,
   plan: Plan<Result>,
 ): TransactDo<Result> {
-  const drawn = plan.draw(wholes);
+  const drawn = plan.draw(wholes, shown);
   if (drawn.kind === "transact") {
     const { writes, event, result } = drawn;
     return { do: "transact", writes, token, event, result, wholes };

@@ -24,7 +24,7 @@ import type { BackgroundTasks } from "../shards/background-tasks.ts";
 import { readWhole } from "../shards/whole.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
-import { isRightPlace, type Placed, placed, unsplit } from "./place.ts";
+import { isRightPlace, isUnwrittenSince, lacksQuota, type Placed, placed, unsplit } from "./place.ts";
 
 /** What one give-back shares with all its writes. */
 interface Giving {
@@ -115,7 +115,7 @@ export class Crediting {
 
   /** By what is cached, where one shard is known to have room for all of it; otherwise all shards are read first. */
   async #placesFor(giving: Giving, share: PeriodShare, looks: number): Promise<readonly Placed[] | WriteReply> {
-    const { held, readingMs, untilMs, caller } = giving;
+    const { held, readingMs } = giving;
     const { caches, env } = this.#context;
     const { amounts, ticket } = share;
     const cache = caches.of(held.bucket);
@@ -126,13 +126,30 @@ export class Crediting {
       const [only] = known;
       if (known.length === 1 && only !== undefined && hasRoomForAll(only)) return known;
     }
-    const policy = RETRY.giveBack;
-    const [whole] = await readWhole(this.#context, [held.bucket], { readingMs, untilMs, policy, caller });
-    const images = whole?.images ?? [];
+    const images = await this.#shards(giving, share, looks);
     if (images.length === 0) return { kind: "gone" };
     if (images.length === 1 && images[0]?.shardCount === 1) return [unsplit(amounts)];
     // Others have filled every place again and again: rather above a capacity than not at all.
     return looks < PLACES_MAX ? place(images) : place(images).map((one) => ({ ...one, bounded: [] }));
+  }
+
+  /**
+   * All shards, read once; where what was taken from a quota seems to have no room, until two reads show the same. A store reads
+   * one shard after the other: tokens that are taken from a shard after it was read, and given back to one before it is read, leave
+   * room on neither by what was seen. A limit that drips refills what that may cost.
+   */
+  async #shards(giving: Giving, { amounts, ticket }: PeriodShare, looks: number): Promise<readonly Image[]> {
+    const { held, readingMs, untilMs, caller } = giving;
+    const { calendar } = this.#context.env;
+    const policy = RETRY.giveBack;
+    let images: readonly Image[] = [];
+    for (let reads = looks; ; reads++) {
+      const [whole] = await readWhole(this.#context, [held.bucket], { readingMs, untilMs, policy, caller });
+      const before = images;
+      images = whole?.images ?? [];
+      if (!lacksQuota(images, amounts, ticket, readingMs, calendar)) return images;
+      if (reads >= PLACES_MAX || isUnwrittenSince(before, images)) return images;
+    }
   }
 
   #write(

@@ -1,7 +1,8 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { hasComeTo, isOfPeriod, type Ticket } from "../../domain/give-back.ts";
+import { hasComeTo, isOfPeriod, pinOf, type Ticket } from "../../domain/give-back.ts";
+import { BN, namesOf, RF, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 
 /** What of a give-back goes to one shard. */
@@ -57,6 +58,37 @@ export function placed(
   const used = shares.filter((share) => share.amounts.length > 0);
   return used.length > 0 ? used : shares.slice(0, 1);
 }
+
+/**
+ * Whether several shards seem to have no room for what was taken from a quota in the period that they are in. It was taken from
+ * them, and nothing else fills a quota: that is so where limits were changed, or where they never stood like that at one moment.
+ */
+export function lacksQuota(
+  images: readonly Image[],
+  amounts: readonly Amount[],
+  ticket: Ticket,
+  readingMs: number,
+  calendar: Calendar,
+): boolean {
+  if (images.length < 2) return false;
+  const states = images.map(({ state }) => acrossBoundaries(state, readingMs, calendar));
+  return amounts.some(({ limit, milli }) => {
+    if (pinOf(ticket, limit) === undefined) return false;
+    const rooms = states.flatMap((state) => roomFor(state, limit, ticket, readingMs, calendar) ?? []);
+    return rooms.length > 0 && rooms.reduce((sum, room) => sum + room, 0) < milli;
+  });
+}
+
+/** Whether no shard was written between two reads: then all of them stood like that at once, when the second began. */
+export function isUnwrittenSince(before: readonly Image[], images: readonly Image[]): boolean {
+  return (
+    before.length === images.length &&
+    images.every(({ item }, i) => ALWAYS_WRITTEN.every((name) => item[name] === before[i]?.item[name]))
+  );
+}
+
+/** Every write counts itself; an item that is made anew, or that counts anew, has another beginning or a later epoch. */
+const ALWAYS_WRITTEN = [namesOf(WCU).tc, BN, RF];
 
 /** Whether a shard, as it is seen now, is still the right place. */
 export function isRightPlace(

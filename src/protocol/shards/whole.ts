@@ -1,6 +1,7 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { ProtocolContext } from "../context.ts";
 import {
+  isWhole,
   nextTransact,
   onTransact,
   type Plan,
@@ -36,8 +37,9 @@ interface WholeRead {
 }
 
 /**
- * All shards of buckets, as the store has them now. A bucket that is just being split is read again. Throws
- * `RateLimiterUnavailable` where they cannot be read.
+ * All shards of buckets, as one read showed them: what this process has seen of single shards since is not mixed in, as tokens
+ * that were taken from one shard and came back to another would be missing from both. A bucket that is just being split is read
+ * again. Throws `RateLimiterUnavailable` where they cannot be read.
  */
 export function readWhole(
   context: ProtocolContext,
@@ -50,7 +52,10 @@ export function readWhole(
     untilMs,
     policy,
     record: undefined,
-    draw: (wholes) => ({ kind: "result", result: wholes, installs: [] }),
+    draw: (wholes, shown) => {
+      const result = wholes.map((whole, i) => (shown[i] !== undefined && isWhole(shown[i]) ? shown[i] : whole));
+      return { kind: "result", result, installs: [] };
+    },
     gaveUp: (_, cause) => {
       if (cause !== undefined) throw cause;
       return cachedWholes(context, buckets);
