@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { Limit, RateLimiter } from "../src/entry/index.ts";
-import { SimulatedClock } from "../src/testing/simulated-clock.ts";
+import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 
 // Limits given in a request count for that request. The next one that brings none goes by the stored limits again, whichever
