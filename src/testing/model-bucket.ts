@@ -217,9 +217,10 @@ export class ModelBucket {
 
   /** As an operator does. */
   resetByHand(names: readonly string[] | undefined, readingMs: number): void {
-    for (const [name, limit] of this.#limits) {
+    // One that was left out on the way is reset with the others where the store remembered it.
+    for (const name of new Set([...this.#limits.keys(), ...this.#perhaps.keys()])) {
       // It may have been forgotten just before, with nothing left to reset.
-      if (!this.#configured.has(name) && limit.isForgettable(readingMs)) this.#loose.add(name);
+      if (!this.#configured.has(name) && this.#limits.get(name)?.isForgettable(readingMs)) this.#loose.add(name);
       if (names !== undefined && !names.includes(name)) continue;
       for (const model of this.#candidates(name)) model.begin("hand");
     }
