@@ -72,7 +72,9 @@ export class ModelBucket {
     const periodsOf = (name: string) => {
       const { limit, period } = before.limit(name) ?? {};
       if (limit === undefined || period === undefined) return [];
-      return [isOnAt(period, limit, epochMs, calendar) ? period : inPlaceOf(period, limit, epochMs, calendar)];
+      if (isOnAt(period, limit, epochMs, calendar)) return [period];
+      period.isEarly = true;
+      return [inPlaceOf(period, limit, epochMs, calendar)];
     };
     return ModelBucket.#seeded(state, part, periodsOf, calendar);
   }

@@ -52,6 +52,8 @@ export interface ModelPeriod {
   unbounded: boolean;
   /** A soft limit was taken from beyond what its debt can be counted in: what it holds says no more what was granted. */
   isUncounted: boolean;
+  /** A clock far ahead began it before its time, and its epoch was set back: it is begun once more, by the same name or another. */
+  isEarly: boolean;
 }
 
 /** The next reset of a calendar quota after an instant; of what has none: never. */

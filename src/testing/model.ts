@@ -355,6 +355,7 @@ export class ModelLimit {
       granted: 0n,
       unbounded: this.#limit.soft === true,
       isUncounted: false,
+      isEarly: false,
     };
   }
 

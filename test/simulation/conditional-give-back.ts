@@ -19,17 +19,17 @@ export interface GivenBack {
 
 /**
  * Whether a give-back belongs into the period that the bucket is in, by the ticket alone: then the bucket must have it again,
- * whatever the shard made of it.
+ * whatever the shard made of it. Of a period that was begun before its time, what the shard made of it.
  */
-export function belongs({
-  model,
-  held,
-  amount,
-  calls,
-}: Pick<GivenBack, "model" | "held" | "amount" | "calls">): boolean {
+export function belongs(
+  { model, held, amount, calls }: Pick<GivenBack, "model" | "held" | "amount" | "calls">,
+  isOf: boolean,
+): boolean {
   const period = model.limit(amount.limit)?.period;
   const { id } = held.bucket;
-  return calls.pinsOf(held, amount.limit).some((pinned) => isAlike(pinned.period, period) && calls.isSince(id, pinned));
+  const alike = calls.pinsOf(held, amount.limit).filter((pinned) => isAlike(pinned.period, period));
+  if (alike.some((pinned) => pinned.period.isEarly)) return isOf;
+  return alike.some((pinned) => calls.isSince(id, pinned));
 }
 
 /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */

@@ -308,7 +308,7 @@ export class ConditionalRecorder {
         // What a full shard of a quota cut off comes back to no period.
         if (limit.period !== undefined && overMilli > 0n) milli = Math.max(0, milli - Number(overMilli));
         if (!isOf) journal.count("give-backs that came too late");
-        if (!(limit.period === undefined ? isOf : belongs(back))) continue;
+        if (!(limit.period === undefined ? isOf : belongs(back, isOf))) continue;
       }
       const { process, readingMs } = asked ?? {};
       const trueMs = process?.clock.trueMs(readingMs ?? 0) ?? Number.NEGATIVE_INFINITY;
