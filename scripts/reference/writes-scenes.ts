@@ -1,5 +1,5 @@
 import { type Lease, Limit } from "../../src/entry/index.ts";
-import { SHARED } from "../../src/protocol/item/dialect.ts";
+import { SHARED } from "../../src/protocol/shared/dialect.ts";
 import { BUCKET, HOUR_MS, type Process, SECOND_MS, type Sent, Stage, take } from "./writes-stage.ts";
 
 /** One form of write, and a short story in which a real limiter makes it. */

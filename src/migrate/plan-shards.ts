@@ -16,9 +16,9 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { limitNamesIn } from "../protocol/item/attributes.ts";
 import { readableImage } from "../protocol/item/codec.ts";
-import { SHARED } from "../protocol/item/dialect.ts";
 import { newItem } from "../protocol/item/encode-item.ts";
 import { keptUntilFromS } from "../protocol/item/ttl.ts";
+import { SHARED } from "../protocol/shared/dialect.ts";
 import { encoded, envWith } from "./plan-bucket.ts";
 import { type Change, type NewItem, newItemOf } from "./planned.ts";
 

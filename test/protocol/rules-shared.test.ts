@@ -4,7 +4,7 @@ import type { Limit } from "../../src/domain/limit.ts";
 import { limitMakers } from "../../src/domain/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
-import { SHARED } from "../../src/protocol/item/dialect.ts";
+import { SHARED } from "../../src/protocol/shared/dialect.ts";
 import type { LineOptions } from "../../src/testing/conditional-line.ts";
 import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";

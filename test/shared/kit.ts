@@ -5,7 +5,7 @@ import type { Item, ItemValue } from "../../src/ports/item-store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import { SHARED } from "../../src/protocol/item/dialect.ts";
+import { SHARED } from "../../src/protocol/shared/dialect.ts";
 import type { LineOptions } from "../../src/testing/conditional-line.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import type { ConditionalTable } from "../../src/testing/conditional-table.ts";

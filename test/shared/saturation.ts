@@ -1,6 +1,6 @@
 import { VirtualTime } from "../../bench/virtual-time.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
-import { SHARED } from "../../src/protocol/item/dialect.ts";
+import { SHARED } from "../../src/protocol/shared/dialect.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "../limits/calendar-kit.ts";

@@ -9,8 +9,9 @@ import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { fullLimit } from "../../domain/limit-state.ts";
 import type { Item } from "../../ports/item-store.ts";
+import { SHARED } from "../shared/dialect.ts";
 import { canonicalOfSet, readableImage, withCallersLimitObjects } from "./codec.ts";
-import { OWN, SHARED } from "./dialect.ts";
+import { OWN } from "./dialect.ts";
 
 const Kinds = limitMakers(calendar);
 const MONDAY_MS = Date.UTC(2026, 5, 1, 10);

@@ -1,15 +1,10 @@
-import { refilledMilli } from "../../bucket/level.ts";
 import type { Part } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { LEVELS_MAX } from "../../domain/entity.ts";
-import { ValidationError } from "../../domain/errors.ts";
-import { traitsOf } from "../../domain/limit-kinds.ts";
+import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../../domain/limit-set.ts";
-import { refuseCountsShared } from "../../domain/shared-counts.ts";
-import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
+import type { Item } from "../../ports/item-store.ts";
+import { VU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /** An item as it was seen, and the state that it means. */
@@ -26,7 +21,7 @@ export interface Install {
 
 /**
  * Everything that is different on a table which the original, the Python implementation, writes too. `OWN` is for a table
- * that only this implementation writes; `SHARED` is for a table with both.
+ * that only this implementation writes; `SHARED` (shared/dialect.ts) is for a table with both.
  */
 export interface Dialect {
   // Which limits and operations there are.
@@ -119,7 +114,7 @@ interface SharedWant {
 export const SOFT_FOREVER_MS = 253_402_300_799_000;
 
 /** What one transaction of an `ItemStore` holds. */
-const TRANSACTION_ITEMS_MAX = 100;
+export const TRANSACTION_ITEMS_MAX = 100;
 
 /** A table that only this implementation writes. */
 export const OWN: Dialect = {
@@ -152,141 +147,4 @@ export const OWN: Dialect = {
   makesMissingShards: false,
 };
 
-/** A table that the original writes too. */
-export const SHARED: Dialect = {
-  checkLimits: ({ limits }) => {
-    refuseCountsShared(limits);
-    const session = limits.find((limit) => traitsOf(limit).opensWindow);
-    if (session === undefined) return;
-    throw new ValidationError(
-      "shared_session",
-      `Limit "${session.name}" is a session quota; on a table shared with the Python zae-limiter its windows would open ` +
-        "twice. Use a calendar quota, or open the table without sharedTable.",
-    );
-  },
-
-  checkTopUp: ({ entityId, resource }) => {
-    throw new ValidationError(
-      "shared_top_up",
-      `${entityId} on ${resource} cannot be topped up on a table shared with the Python zae-limiter, which would spend ` +
-        "the tokens differently. Open it without sharedTable, or raise the limit.",
-    );
-  },
-
-  sameParameters: (item, before) => {
-    for (const name of Object.keys(item)) {
-      if (item[name] === before[name]) continue;
-      // The original brings the numbers of a limit first, and its tokens with a later write: only then it is a limit.
-      if (!COUNTED.test(name) || !(name in before || name.startsWith("n"))) return false;
-    }
-    return Object.keys(before).every((name) => name in item);
-  },
-
-  partRounding: "floor",
-
-  // A new item names its owner, which is checked in the same transaction: an item more for each level.
-  atomicItemsMax: TRANSACTION_ITEMS_MAX - LEVELS_MAX,
-
-  // Also of limits that are not there: the original may leave, or put there, terms without tokens.
-  pinTerms: (builder, { item }, limits) => {
-    builder.asSeen(SHARD_COUNT, item);
-    for (const { limit } of limits) {
-      const { cp, ra, rp } = namesOf(limit);
-      builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
-    }
-  },
-
-  needsRebase: (seen, { readingMs, moves, configConfirmed }) => {
-    const counter = seen.item[namesOf(WCU).tk];
-    // Below this the original takes the item for too busy, and makes a slow pass with every request.
-    if (typeof counter !== "number" || counter < 1000) return true;
-    if (configConfirmed && SHARED.hasSoftStampOver(seen, readingMs)) return true;
-    return moves.some((move) => outgrows(seen.state, move, readingMs));
-  },
-
-  spendsRefill: ({ limit }, elapsedMs) => limit.soft === true || elapsedMs <= 0,
-
-  // Nothing is known there of when limits were changed.
-  notesTakes: false,
-  readsWriteCounter: true,
-  expiryIgnoresDebts: true,
-
-  grantsOf: ({ limits }) => {
-    const item: Record<string, ItemValue> = {};
-    for (const { name, limit, part } of limits) {
-      if (!traitsOf(limit).refillsSteadily) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
-    }
-    return item;
-  },
-
-  softUntilMs: (atMs, random) => atMs + Math.floor(STAMP_MS * (0.8 + random() / 5)),
-
-  creditNeedsImage: true,
-
-  capCredit: (builder, { item, state }, { limit, milli }) => {
-    const held = findLimit(state, limit);
-    if (held === undefined) return;
-    const { tk, cp } = namesOf(limit);
-    const mostMilli = held.terms.capacityMilli - milli;
-    if (held.tokensMilli <= mostMilli) builder.asSeen(cp, item).asSeen(SHARD_COUNT, item).where(tk, "<=", mostMilli);
-    else builder.set(VU, 0);
-  },
-
-  capRebasedCredit: (builder, { name, tokensMilli }, mostMilli) => {
-    // An item that was seen above the capacity is marked; one that was not must not be lifted there unseen.
-    if (tokensMilli <= mostMilli) builder.where(namesOf(name).tk, "<=", mostMilli);
-  },
-
-  marksRebased: ({ limits }) => limits.some(({ tokensMilli, terms }) => tokensMilli > terms.capacityMilli),
-
-  installable: (install, configConfirmed) => {
-    if (configConfirmed || install === undefined || install.origin.given) return install;
-    return { set: install.set, origin: { ...install.origin, asOfMs: Number.NEGATIVE_INFINITY } };
-  },
-
-  mayBeNewer: () => true,
-  announcesConfig: () => false,
-
-  hasSoftStampOver: ({ item, state }, readingMs) =>
-    state.limits.some(({ name }) => {
-      const stamp = item[namesOf(name).soft];
-      return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
-    }),
-
-  // Also of limits that only stand there still: the original changes those in place, too. With when ours last installed some:
-  // what the original put there since may look like what it had put there before.
-  doubtAbout: ({ canonical, item, state }, isStamped) => {
-    const terms = state.limits.map(({ name }) => {
-      const { cp, ra, rp } = namesOf(name);
-      return `${name},${item[cp]},${item[ra]},${item[rp]}`;
-    });
-    return [canonical, ...terms, isStamped, item[VU] === 0, item[CFA]].join("/");
-  },
-  isReadTooOld: ({ asOfMs }, readingMs) => readingMs - asOfMs > READ_MS,
-  installStopsOnDoubt: true,
-  countsByHour: false,
-  mayReshard: false,
-  makesMissingShards: true,
-};
-
-/**
- * The original spends stored tokens without looking at the refill, and its own refill does not see what was cut: stored
- * tokens must not fall below zero, and nothing is cut without moving the epoch.
- */
-function outgrows(state: BucketState, { limit, milli }: Amount, readingMs: number): boolean {
-  const held = findLimit(state, limit);
-  if (held === undefined || milli < 0) return false;
-  const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
-  const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
-  if (isOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
-  // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
-  return !SHARED.spendsRefill(held, readingMs - state.epochMs) && held.tokensMilli - milli < 0;
-}
-
 const NO_ATTRIBUTES: Item = Object.freeze({});
-/** Attributes that a write may change without moving the epoch. */
-const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|vu|n[0-9a-f])$/;
-/** How long the original believes a stamp. */
-const STAMP_MS = 60_000;
-/** Configuration is installed only so soon after it was read. */
-const READ_MS = 1_000;

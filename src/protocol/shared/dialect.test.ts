@@ -6,9 +6,10 @@ import { type BucketState, freshBucket } from "../../domain/bucket-state.ts";
 import { type Limit, limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
-import { VU } from "./attributes.ts";
-import { type Dialect, OWN, SHARED } from "./dialect.ts";
-import { WriteBuilder } from "./write-builder.ts";
+import { VU } from "../item/attributes.ts";
+import { type Dialect, OWN } from "../item/dialect.ts";
+import { WriteBuilder } from "../item/write-builder.ts";
+import { SHARED } from "./dialect.ts";
 
 // Each difference between the two dialects, as a question and the two answers to it.
 
