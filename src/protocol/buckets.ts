@@ -26,6 +26,7 @@ import type { Item } from "../ports/item-store.ts";
 import type { BackgroundFault } from "../ports/store.ts";
 import { announce, installLimits, stampAccess } from "./config/apply.ts";
 import type { ProtocolContext } from "./context.ts";
+import type { CloseOptions, ShardClosed } from "./decide/close.ts";
 import { Crediting, notRead, orFault } from "./give-back/crediting.ts";
 import type { Image } from "./item/codec.ts";
 import { Nonces } from "./item/nonces.ts";
@@ -48,8 +49,8 @@ import { standInFor } from "./shards/stand-in.ts";
 import { readWhole, unhurried } from "./shards/whole.ts";
 import type { Job, JobOutcome, Sent } from "./take/job.ts";
 import { ticketOfJob } from "./take/ticket.ts";
-import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from "./usage/close-hours.ts";
-import { SheetQueue } from "./usage/sheets.ts";
+import { closeHours, type ShardPlace } from "./usage/close-hours.ts";
+import { SheetQueue } from "./usage/sheet-queue.ts";
 
 /** A call, and when its caller must have an answer. */
 interface Called extends CallContext {
@@ -379,11 +380,8 @@ export class ProtocolBuckets implements BucketStore {
       if (job.kind === "debit") continue;
       const ticket = ticketOfJob(job, written, this.#context.env);
       const { bucket } = job.of;
-      const call = {
-        nowMs: this.#context.clock.now(),
-        timeoutMs: RETRY.giveBack.timeoutMs,
-        undoes: "request",
-      } as const;
+      const nowMs = this.#context.clock.now();
+      const call = { nowMs, timeoutMs: RETRY.giveBack.timeoutMs, undoes: "request" } as const;
       const credited = this.credit({ ...job.of, ticket }, job.amounts, call).then(orFault);
       this.#background.track(
         credited.finally(() => this.#context.returnedLate(bucket)),

@@ -14,7 +14,8 @@ import { sweepAll } from "../../src/aggregator/sweep.ts";
 import { SweepLedger } from "../../src/aggregator/sweep-ledger.ts";
 import type { SweepParts } from "../../src/aggregator/sweep-parts.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { HourCloser, ShardClosed } from "../../src/protocol/usage/close-hours.ts";
+import type { ShardClosed } from "../../src/protocol/decide/close.ts";
+import type { HourCloser } from "../../src/protocol/usage/close-hours.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { cutOffAfter, type Ground, newGround, S, Wire } from "../dynamodb/store-kit.ts";
 

@@ -16,7 +16,8 @@ import {
 import { BN, BYPASS, DISABLED, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { drive, type Machine } from "../process/drive.ts";
+import { drive } from "../process/drive.ts";
+import type { Machine } from "../process/machine.ts";
 import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
 import { readWhole, unhurried } from "../shards/whole.ts";
 import { formFor } from "../take/forms.ts";

@@ -3,6 +3,7 @@ import type { Access, ConfigScope, PolicyChange } from "../../domain/config.ts";
 import { LEVELS_MAX } from "../../domain/entity.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../buckets.ts";
+import { PASSES, TOLD_AT_ONCE } from "../process/retry-policy.ts";
 
 /** Where the buckets are that a change of configuration concerns. */
 export interface LivePlaces {
@@ -77,12 +78,12 @@ export class Propagation {
     const reached = new Set<string>();
     for (let pass = 0; pass < PASSES; pass++) {
       if (pass > 0) await settle?.();
-      for (const some of chunksOf(told, AT_ONCE)) {
+      for (const some of chunksOf(told, TOLD_AT_ONCE)) {
         const found = await Promise.all(some.map(({ scope }) => places.under(scope)));
         const left = found.flatMap((buckets, i) =>
           buckets.flatMap((bucket) => (reached.has(bucket.id) ? [] : [{ bucket, tell: (some[i] as Told).tell }])),
         );
-        for (const chunk of chunksOf(left, AT_ONCE)) {
+        for (const chunk of chunksOf(left, TOLD_AT_ONCE)) {
           const shards = await Promise.all(chunk.map(({ bucket, tell }) => tell(bucket, clock.now())));
           // One that was not there may be made meanwhile, which matters to a switch.
           for (const [i, { bucket }] of chunk.entries()) {
@@ -102,7 +103,7 @@ export class Propagation {
     let row: readonly string[] = [scope.entityId];
     for (let level = 0; row.length > 0 && level < LEVELS_MAX; level++) {
       const next: string[] = [];
-      for (const some of chunksOf(row, AT_ONCE)) {
+      for (const some of chunksOf(row, TOLD_AT_ONCE)) {
         next.push(...(await Promise.all(some.map((id) => this.#parts.places.childrenOf(id)))).flat());
       }
       row = next.filter((id) => !found.has(id) && id !== scope.entityId);
@@ -115,6 +116,3 @@ export class Propagation {
 function chunksOf<One>(all: readonly One[], size: number): readonly (readonly One[])[] {
   return Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
 }
-
-const PASSES = 2;
-const AT_ONCE = 8;

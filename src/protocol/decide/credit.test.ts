@@ -7,7 +7,7 @@ import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { Seen } from "../process/bucket-cache.ts";
-import type { Event } from "../process/drive.ts";
+import type { Event } from "../process/machine.ts";
 import {
   type CreditAction,
   type CreditPhase,

@@ -1,9 +1,8 @@
 import type { ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { Seen } from "../process/bucket-cache.ts";
-import type { Ended, Event, ReadAction, Turn, WriteAction } from "../process/drive.ts";
+import type { Ended, Event, ReadAction, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import { OUTRUN_AT_ONCE_MAX } from "../process/retry-policy.ts";
-import type { SheetAction } from "../usage/sheets.ts";
 
 /*
  * A give-back to one shard, as a machine without I/O.

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import type { Event } from "../process/drive.ts";
+import type { Event } from "../process/machine.ts";
 import { type NotifyAction, type NotifyPlan, nextNotify, notifyEnded, onNotify } from "./notify.ts";
 
 // A write that one shard must get: every event, and what comes of it. No store, no clock.

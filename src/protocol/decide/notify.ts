@@ -1,6 +1,6 @@
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { Seen } from "../process/bucket-cache.ts";
-import type { Ended, Event, Turn, WriteAction } from "../process/drive.ts";
+import type { Ended, Event, Turn, WriteAction } from "../process/machine.ts";
 
 /*
  * A write that one shard must get besides the takes, as a machine without I/O: changed limits, a mark, a stamp.

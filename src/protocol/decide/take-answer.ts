@@ -1,6 +1,6 @@
 import type { Item } from "../../ports/item-store.ts";
 import type { Seen } from "../process/bucket-cache.ts";
-import type { Event } from "../process/drive.ts";
+import type { Event } from "../process/machine.ts";
 import type { Intent } from "../take/intent.ts";
 import type { Job, Sent } from "../take/job.ts";
 import {

@@ -1,10 +1,9 @@
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { Seen, SheetNote } from "../process/bucket-cache.ts";
-import type { Ended, ReadAction, Turn, WriteAction } from "../process/drive.ts";
+import type { Ended, ReadAction, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import type { Guess, Move } from "../take/intent.ts";
 import type { Job, JobOutcome, Sent } from "../take/job.ts";
-import type { SheetAction } from "../usage/sheets.ts";
 
 /*
  * Takes and debits at one shard, as a machine without I/O. `next` says what to do, `on` what an answer means.

@@ -9,7 +9,7 @@ import type { Item } from "../../ports/item-store.ts";
 import { claim } from "../../testing/contract-kit.ts";
 import { nonceSlot } from "../item/attributes.ts";
 import type { Seen } from "../process/bucket-cache.ts";
-import type { Event } from "../process/drive.ts";
+import type { Event } from "../process/machine.ts";
 import type { Job, JobOutcome, Sent } from "../take/job.ts";
 import { nextTake } from "./take.ts";
 import { onTake } from "./take-answer.ts";

@@ -1,8 +1,8 @@
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import { nonceSlot } from "../item/attributes.ts";
-import type { ReadAction } from "../process/drive.ts";
-import { LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
+import type { ReadAction } from "../process/machine.ts";
+import { FAILURES_FEW, LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
 import { createForm, formFor } from "../take/forms.ts";
 import type { Env, Intent, Step } from "../take/intent.ts";
 import {
@@ -81,9 +81,6 @@ export function nextTake(progress: TakeProgress, known: TakeFacts, env: Env): Ta
   if (write !== undefined) return write;
   return isVerified ? settle(jobs, { kind: "short", state, readingMs }) : read(progress, key, true);
 }
-
-/** After so many failed writes others are taken to write all the time. */
-const FAILURES_FEW = 2;
 
 /**
  * Limits that were changed count from the last take that went by the old ones. Where takes come all the time nobody can say when

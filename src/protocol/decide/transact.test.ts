@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import { BucketCache } from "../process/bucket-cache.ts";
-import type { Event } from "../process/drive.ts";
+import type { Event } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import {
   type Drawn,

@@ -3,9 +3,8 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache, Seen } from "../process/bucket-cache.ts";
-import type { Ended, Event, ReadAction, TransactAction, Turn, WriteAction } from "../process/drive.ts";
+import type { Ended, Event, ReadAction, SheetAction, TransactAction, Turn, WriteAction } from "../process/machine.ts";
 import { LOOKS_MAX, type RetryPolicy } from "../process/retry-policy.ts";
-import type { SheetAction } from "../usage/sheets.ts";
 
 /*
  * Whatever is done to all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases

@@ -17,7 +17,8 @@ import {
   START_CREDIT,
 } from "../decide/credit.ts";
 import type { Image } from "../item/codec.ts";
-import { drive, type Machine } from "../process/drive.ts";
+import { drive } from "../process/drive.ts";
+import type { Machine } from "../process/machine.ts";
 import { PLACES_MAX, RETRY } from "../process/retry-policy.ts";
 import { WaitingCaller } from "../process/waiting-caller.ts";
 import type { BackgroundTasks } from "../shards/background-tasks.ts";

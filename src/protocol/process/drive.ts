@@ -1,92 +1,15 @@
-import type { AuditEvent } from "../../domain/audit.ts";
 import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import type { LimitSet } from "../../domain/limit-set.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Item, ItemAnswer, ItemKey, ItemWrite, TransactionAnswer, Undecided } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
+import { SENDING_SHEET, SheetWriting } from "../decide/sheet.ts";
 import { damageIn } from "../item/damage.ts";
 import { isShardKey } from "../item/item-key.ts";
-import { type SheetAction, writeSheet } from "../usage/sheets.ts";
-import type { BucketCaches, Seen } from "./bucket-cache.ts";
-import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
-
-/**
- * The one loop of the protocol. A machine (decide/*.ts) says what to do next and what an answer means, without I/O; `drive`
- * sends, waits, puts answers into the cache, and keeps to the budget.
- */
-export interface Machine<Progress, Act extends Action, Result> {
-  /** What came of it; undefined while it goes on. Asked before anything else, so that an end costs no look at the clock. */
-  ended(progress: Progress): Ended<Result> | undefined;
-  /** What to do; never asked of progress that has ended. */
-  next(progress: Progress, turn: Turn): Act;
-  on(progress: Progress, action: Act, event: Event): Progress;
-  /** When it must be over. */
-  untilMs(progress: Progress): number;
-  /** The store throttled a write of it. */
-  throttled(): void;
-}
-
-export interface Ended<Result> {
-  readonly result: Result;
-}
-
-/** The circumstances of one step. `over`: what of the budget is used up. */
-export interface Turn {
-  readonly nowMs: number;
-  readonly over: "time" | "attempts" | undefined;
-}
-
-export type Action =
-  | ReadAction
-  | WriteAction
-  | TransactAction
-  | SheetAction
-  /** Wait a little, longer each time. */
-  | { readonly do: "pause" }
-  /** Nothing to send: the machine only moves on. */
-  | { readonly do: "settle" };
-
-export interface ReadAction {
-  readonly do: "read";
-  readonly keys: readonly ItemKey[];
-  readonly consistent: boolean;
-  /** The reading of the clock that the observation is dated with. */
-  readonly atMs: number;
-  /** By key: the limits that somebody goes by; undefined where nobody does. */
-  readonly sets: readonly (LimitSet | undefined)[] | undefined;
-  /** The items are wanted as they stand, readable or not; nothing is concluded from them for others. */
-  readonly raw?: true;
-}
-
-export interface WriteAction {
-  readonly do: "write";
-  readonly write: ItemWrite;
-  readonly atMs: number;
-  readonly set: LimitSet | undefined;
-}
-
-export interface TransactAction {
-  readonly do: "transact";
-  readonly writes: readonly ItemWrite[];
-  readonly token: string;
-  readonly event: AuditEvent | undefined;
-}
-
-export type Event =
-  | {
-      readonly kind: "read";
-      readonly items: readonly (Item | undefined)[];
-      readonly seen: readonly (Seen | undefined)[];
-    }
-  /** The read failed; nothing is known. */
-  | { readonly kind: "unread"; readonly cause: unknown }
-  /** The answer to a write; `seen` is the item after it, or the one that did not meet its condition. */
-  | { readonly kind: "applied" | "failed"; readonly seen: Seen }
-  /** The answer to a transaction, which shows no items. */
-  | { readonly kind: "committed" | "outrun" }
-  | Undecided
-  | { readonly kind: "moved on" };
+import { hourOfSheet } from "../usage/hours.ts";
+import type { BucketCaches } from "./bucket-cache.ts";
+import type { Action, Event, Machine, ReadAction, SheetAction, TransactAction, WriteAction } from "./machine.ts";
+import { backoffMs, RETRY, type RetryPolicy } from "./retry-policy.ts";
 
 export interface Budget {
   readonly policy: RetryPolicy;
@@ -101,6 +24,7 @@ export interface Caller {
   leave(): void;
 }
 
+/** The one loop of the protocol: whatever it sends to the store is sent from here. */
 export async function drive<Progress, Act extends Action, Result>(
   machine: Machine<Progress, Act, Result>,
   start: Progress,
@@ -156,8 +80,7 @@ export async function drive<Progress, Act extends Action, Result>(
         break;
       }
       case "sheet":
-        // Half of the time is left for what the caller asked for.
-        event = await sheet(context, action, Math.ceil(timeLeft(untilMs, budget, nowMs) / 2));
+        event = await sheet(context, action, sheetTime(untilMs, budget, nowMs));
         break;
       case "transact":
         attempts++;
@@ -168,6 +91,7 @@ export async function drive<Progress, Act extends Action, Result>(
 }
 
 const MOVED_ON: Event = Object.freeze({ kind: "moved on" });
+const THERE: Event = Object.freeze({ kind: "there" });
 
 /** How long one call may take: no longer than the caller waits for it. */
 function timeLeft(untilMs: number, { policy, caller }: Budget, nowMs: number): number {
@@ -205,12 +129,36 @@ async function wait(
   await clock.sleep(waitMs, undefined);
 }
 
+/** Half of the time is left for what the caller asked for; where none waits, a sheet has the time of a call. */
+function sheetTime(untilMs: number, budget: Budget, nowMs: number): number {
+  const isBackground = untilMs === Number.POSITIVE_INFINITY && budget.caller === undefined;
+  return isBackground ? RETRY.sheet.callMs : Math.ceil(timeLeft(untilMs, budget, nowMs) / 2);
+}
+
 /** A sheet that could not be written is told like a write. */
 async function sheet(context: ProtocolContext, { write }: SheetAction, timeoutMs: number): Promise<Event> {
   const written = await writeSheet(context, write, timeoutMs);
-  if (written === "there") return MOVED_ON;
+  if (written === "there") return THERE;
   const { bucket, shard } = write.key;
   noteUndecided(context.caches, { bucket, shard }, written);
+  return written;
+}
+
+/** Puts a closed hour on its sheet. What the store said last, where that is not certain in the time given. */
+export async function writeSheet(
+  context: ProtocolContext,
+  write: ItemWrite,
+  timeoutMs: number,
+): Promise<"there" | Undecided> {
+  const { clock, caches } = context;
+  const { bucket, shard } = write.key;
+  const hour = hourOfSheet(write);
+  const policy = RETRY.sheet;
+  const budget = { policy, attemptsMax: policy.attempts, caller: undefined };
+  const writing = new SheetWriting(write, clock.now() + timeoutMs);
+  const written = await drive(writing, SENDING_SHEET, budget, context);
+  const note = written === "there" ? ({ is: "there" } as const) : ({ is: "unwritable", atMs: clock.now() } as const);
+  caches.of(bucket).noteSheet(shard, { ...note, hour });
   return written;
 }
 
@@ -254,6 +202,8 @@ function observed(
     noteUndecided(caches, key, answer);
     return answer;
   }
+  // Failed: it is there already.
+  if (!isShardKey(key)) return THERE;
   const ownWrites = answer.kind === "applied" ? 1 : 0;
   const about = { atMs, eventuallyConsistent: false, set, ownWrites, sentAtSequence };
   return { kind: answer.kind, seen: caches.observe(caches.of(key.bucket), key, answer.item, about) };
@@ -271,6 +221,7 @@ async function damageOr(
 ): Promise<unknown> {
   if (!(error instanceof LimiterError) || error.code !== "store_refused") return error;
   const keys = writes.map(({ key }) => key).filter(isShardKey);
+  if (keys.length === 0) return error;
   try {
     const found = await items.read(keys, { consistent: true }, { timeoutMs });
     for (const [i, key] of keys.entries()) {

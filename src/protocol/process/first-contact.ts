@@ -2,7 +2,8 @@ import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { mustReadConfig } from "../take/job.ts";
-import { drive, type Machine, type ReadAction } from "./drive.ts";
+import type { ReadAction } from "./machine.ts";
+import { readOnce } from "./read-items.ts";
 import { RETRY } from "./retry-policy.ts";
 
 /** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
@@ -75,21 +76,12 @@ async function inTime({ clock }: ProtocolContext, reading: Promise<unknown>, unt
   }
 }
 
-function readFirst(context: ProtocolContext, claims: readonly Claim[], { nowMs, untilMs }: ContactTime): Promise<void> {
+async function readFirst(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
   const keys = claims.map(({ bucket }) => ({ bucket, shard: 0 }));
   const sets = claims.map(({ set }) => set);
-  const machine: Machine<"unread" | "read", ReadAction, void> = {
-    ended: (progress) => (progress === "read" ? { result: undefined } : undefined),
-    next: () => ({ do: "read", keys, consistent: false, atMs: nowMs, sets }),
-    on: (_, __, event) => {
-      if (event.kind === "unread") throw event.cause;
-      return "read";
-    },
-    untilMs: () => untilMs,
-    throttled: () => {},
-  };
   // A read that may be old is no attempt, and it is not repeated: a caller that cannot be answered is told so.
-  return drive(machine, "unread", { policy: RETRY.take, attemptsMax: 1, caller: undefined }, context);
+  const read: ReadAction = { do: "read", keys, consistent: false, atMs: at.nowMs, sets };
+  await readOnce(context, read, at.untilMs, RETRY.take);
 }
 
 const NO_CLAIMS: readonly Claim[] = Object.freeze([]);

@@ -40,8 +40,10 @@ export const RETRY = {
   takeTogether: policy({ attempts: 16, resends: 3, backoffMs: 8, callMs: FOREVER }),
   /** Purchases and resets. */
   operation: policy({ attempts: 36, resends: 11, backoffMs: 10, waitsWhenOutrun: true }),
-  /** Putting a closed hour of usage on its sheet, before it is overwritten. */
-  sheet: policy({ attempts: 4, resends: 3, backoffMs: 20 }),
+  /** Putting a closed hour of usage on its sheet, before it is overwritten. Whatever the store does not say is an attempt. */
+  sheet: policy({ attempts: 4, resends: 0, backoffMs: 20 }),
+  /** Closing the hours of one shard: a roll, a shorter expiry, and both again where others write meanwhile. Next time is soon. */
+  closeHours: policy({ attempts: 8, resends: 0, backoffMs: 0 }),
   /** More shards, or fewer. No caller waits for it, and the next request would ask for it again. */
   resize: policy({ attempts: 12, resends: 4, backoffMs: 20, waitsWhenOutrun: true }),
   /** Fewer shards: first each may need a write for its open hour, and one for its sheet. */
@@ -64,6 +66,31 @@ export const PLACES_MAX = 8;
 
 /** How often a request follows a bucket whose shards are being split or joined. */
 export const MOVES_MAX = 6;
+
+/** After so many failed writes of a take others are taken to write all the time. */
+export const FAILURES_FEW = 2;
+
+/** How many jobs of one process wait at most for their turn at one shard. */
+export const WAITING_MAX = 1_000;
+
+/** How often a request of several levels yields: one that holds a level out of order has given it back after two or three trips. */
+export const PAUSES_MAX = 4;
+
+/** How long a sheet that could not be written is left alone; the hour that is open goes on meanwhile. */
+export const SHEET_AGAIN_MS = 1_000;
+
+/** How many sheets a process writes beside one take, and how many it remembers for one minute. */
+export const SHEETS_AT_ONCE = 8;
+export const SHEETS_A_MINUTE_MAX = 10_000;
+
+/** How long a process leaves a bucket alone after it changed its shards, or tried to. */
+export const BETWEEN_RESIZES_MS = 1_000;
+
+/** How often the buckets below a change of configuration are looked for: the second pass finds those just made. */
+export const PASSES = 2;
+
+/** How many scopes, or buckets, hear of a change of configuration at a time. */
+export const TOLD_AT_ONCE = 8;
 
 /** Milliseconds to wait before trying again, after so many waits; `random` in [0, 1). */
 export function backoffMs({ backoffMs: firstMs, doublingsMax }: RetryPolicy, waits: number, random: number): number {

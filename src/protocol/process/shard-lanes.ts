@@ -3,8 +3,7 @@ import { type Job, type JobOutcome, mayJoin } from "../take/job.ts";
 import { ShardTakes } from "../take/shard-take.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import { Lane } from "./lane.ts";
-
-const WAITING_MAX = 1_000;
+import { WAITING_MAX } from "./retry-policy.ts";
 
 interface LaneParts {
   readonly context: ProtocolContext;

@@ -1,5 +1,6 @@
 import type { Answer, Claim, TakenAnswer } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
+import { PAUSES_MAX } from "../process/retry-policy.ts";
 import { UNSEEN } from "./looks.ts";
 
 /** What taking a chain of claims needs of the store: each bucket is an item of its own. */
@@ -176,6 +177,3 @@ class Attempt {
     return untilMs - clock.now();
   }
 }
-
-/** A request that holds a level out of order has given it back after two or three trips. */
-const PAUSES_MAX = 4;

@@ -2,13 +2,11 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BackgroundFault } from "../../ports/store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
+import { BETWEEN_RESIZES_MS } from "../process/retry-policy.ts";
 import { resize, sizeWanted } from "./resize.ts";
 
-/** How long this process leaves a bucket alone after it changed its shards, or tried to. */
-const BETWEEN_RESIZES_MS = 1_000;
-
 /** Within this time a fault is told once for each bucket and kind of work, and of so many of them at most. */
-const TOLD_AGAIN_MS = 60_000;
+const TOLD_ONCE_MS = 60_000;
 const TOLD_MAX = 60;
 
 /** What was not done, as it is told. */
@@ -64,7 +62,7 @@ export class BackgroundTasks {
   // A store that is down fails them all, again and again: what is told must not be as much as what is done.
   #fault(fault: BackgroundFault): void {
     const nowMs = this.#context.clock.now();
-    if (Math.abs(nowMs - this.#toldSinceMs) >= TOLD_AGAIN_MS) {
+    if (Math.abs(nowMs - this.#toldSinceMs) >= TOLD_ONCE_MS) {
       this.#told.clear();
       this.#toldSinceMs = nowMs;
     }

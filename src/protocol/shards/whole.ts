@@ -11,7 +11,8 @@ import {
   transactEnded,
   type Whole,
 } from "../decide/transact.ts";
-import { type Caller, drive, type Ended, type Event, type Machine, type Turn } from "../process/drive.ts";
+import { type Caller, drive } from "../process/drive.ts";
+import type { Ended, Event, Machine, Turn } from "../process/machine.ts";
 import { RETRY, type RetryPolicy } from "../process/retry-policy.ts";
 
 /** Does what a plan wants of all shards of its buckets at once. */

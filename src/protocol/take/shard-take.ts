@@ -15,7 +15,8 @@ import {
 import { UP } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
-import { drive, type Ended, type Event, type Machine, type Turn } from "../process/drive.ts";
+import { drive } from "../process/drive.ts";
+import type { Ended, Event, Machine, Turn } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import type { Job, JobOutcome } from "./job.ts";
 import { LateWatch } from "./late-watch.ts";
