@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
+import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import { freshBucket } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KEY } from "../../../test/protocol-kit.ts";
+import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { Event } from "../process/machine.ts";
 import { SENDING_SHEET, type SheetProgress, SheetWriting } from "./sheet.ts";
