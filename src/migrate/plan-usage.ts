@@ -4,7 +4,8 @@ import { itemPlace, itemTableKey, TTL } from "../adapters/dynamodb/schema.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import { SHARDS_MAX } from "../protocol/shards/split.ts";
-import { dayOf, hourNumber, sheetText } from "../protocol/usage/hours.ts";
+import { hourNumber } from "../protocol/usage/hours.ts";
+import { dayOf, sheetText } from "../protocol/usage/sheet-text.ts";
 import { groupedBy, type NewItem, newItemOf } from "./planned.ts";
 
 /** One usage item of an old layout. */

@@ -4,7 +4,8 @@ import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config/config-readings.ts";
 import type { Image } from "./item/codec.ts";
 import type { Nonces } from "./item/nonces.ts";
-import type { BucketCache, BucketCaches } from "./process/bucket-cache.ts";
+import type { BucketCache } from "./process/bucket-cache.ts";
+import type { BucketCaches } from "./process/bucket-caches.ts";
 import type { Env } from "./take/intent.ts";
 import type { Sent } from "./take/job.ts";
 

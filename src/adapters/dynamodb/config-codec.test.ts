@@ -6,7 +6,7 @@ import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
-import { canonicalOfSet } from "../../protocol/item/codec.ts";
+import { canonicalOfSet } from "../../protocol/item/limit-words.ts";
 import type { Attributes } from "./codec.ts";
 import { decodeConfig, decodePolicy, encodeConfig, hasLimits } from "./config-codec.ts";
 

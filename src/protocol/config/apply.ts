@@ -20,8 +20,9 @@ import { drive } from "../process/drive.ts";
 import type { Machine } from "../process/machine.ts";
 import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
 import { readWhole, unhurried } from "../shards/whole.ts";
+import { movesEpoch } from "../take/admission.ts";
 import { formFor } from "../take/forms.ts";
-import { installLimitsIntent, type Job, jobOfClaim, movesEpoch } from "../take/job.ts";
+import { installLimitsIntent, type Job, jobOfClaim } from "../take/job.ts";
 
 const BYPASS_MS = 60_000;
 

@@ -1,6 +1,6 @@
 import { BoundedMap } from "../../domain/bounded-map.ts";
 import { BN, BYPASS, DISABLED } from "../item/attributes.ts";
-import { canonicalOfSet } from "../item/codec.ts";
+import { canonicalOfSet } from "../item/limit-words.ts";
 import type { BucketCache, Seen } from "../process/bucket-cache.ts";
 import type { Env } from "../take/intent.ts";
 import type { Job } from "../take/job.ts";

@@ -4,7 +4,8 @@ import type { Image } from "../item/codec.ts";
 import type { Ended, Event, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import type { Env } from "../take/intent.ts";
 import { rollWrite } from "../take/rebase.ts";
-import { closedHourIn, hourNumber, isNothing, isOnSheet, openHourIn, sheetWrite } from "../usage/hours.ts";
+import { closedHourIn, hourNumber, isNothing, isOnSheet, openHourIn } from "../usage/hours.ts";
+import { sheetWrite } from "../usage/sheet-text.ts";
 import { shortenExpiry } from "../usage/shorten-expiry.ts";
 
 /*

@@ -3,10 +3,10 @@ import type { ItemKey } from "../../ports/item-store.ts";
 import { nonceSlot } from "../item/attributes.ts";
 import type { ReadAction } from "../process/machine.ts";
 import { FAILURES_FEW, LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
+import { admit } from "../take/admission.ts";
 import { createForm, formFor } from "../take/forms.ts";
 import type { Env, Intent, Step } from "../take/intent.ts";
 import {
-  admit,
   installLimitsIntent,
   intentOf,
   type Job,

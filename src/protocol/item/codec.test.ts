@@ -10,8 +10,9 @@ import { limitSet } from "../../domain/limit-set.ts";
 import { fullLimit } from "../../domain/limit-state.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { SHARED } from "../shared/dialect.ts";
-import { canonicalOfSet, readableImage, withCallersLimitObjects } from "./codec.ts";
+import { readableImage, withCallersLimitObjects } from "./codec.ts";
 import { OWN } from "./dialect.ts";
+import { canonicalOfSet } from "./limit-words.ts";
 
 const Kinds = limitMakers(calendar);
 const MONDAY_MS = Date.UTC(2026, 5, 1, 10);

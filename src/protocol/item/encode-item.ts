@@ -21,8 +21,8 @@ import {
   WCU,
   WCU_MILLI,
 } from "./attributes.ts";
-import { encodedLimit, ownAttributes, zoneOf } from "./codec.ts";
 import type { Dialect } from "./dialect.ts";
+import { encodedLimit, ownAttributes, zoneOf } from "./limit-words.ts";
 
 /**
  * A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. `birth`: which

@@ -13,7 +13,7 @@ import { putNew, removal } from "../item/write-builder.ts";
 import { drive } from "../process/drive.ts";
 import type { Event, Machine, ReadAction, TransactAction, Turn } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
-import { keptUntil } from "../take/moves.ts";
+import { keptUntil } from "../take/expiry.ts";
 import { hourEndFor } from "../usage/hours.ts";
 import type { OperationParts } from "./operation-parts.ts";
 

@@ -4,7 +4,7 @@ import { bucketKey } from "../../domain/bucket-key.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
 import { OWN } from "../item/dialect.ts";
 import type { Job, JobOutcome } from "../take/job.ts";
-import { BucketCaches } from "./bucket-cache.ts";
+import { BucketCaches } from "./bucket-caches.ts";
 import { Lane } from "./lane.ts";
 
 const NO_CALENDAR = {} as ConstructorParameters<typeof BucketCaches>[0];

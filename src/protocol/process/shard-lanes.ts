@@ -1,5 +1,6 @@
 import type { ProtocolContext } from "../context.ts";
-import { type Job, type JobOutcome, mayJoin } from "../take/job.ts";
+import type { Job, JobOutcome } from "../take/job.ts";
+import { mayJoin } from "../take/joining.ts";
 import { ShardTakes } from "../take/shard-take.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import { Lane } from "./lane.ts";

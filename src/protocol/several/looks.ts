@@ -12,7 +12,8 @@ import { RETRY } from "../process/retry-policy.ts";
 import type { BackgroundTasks } from "../shards/background-tasks.ts";
 import { wholeState } from "../shards/gather.ts";
 import { readWhole } from "../shards/whole.ts";
-import { admit, jobOfClaim } from "../take/job.ts";
+import { admit } from "../take/admission.ts";
+import { jobOfClaim } from "../take/job.ts";
 
 /** A call as far as its refusal is concerned. */
 interface Asking {

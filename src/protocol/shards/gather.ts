@@ -12,9 +12,10 @@ import { type Drawn, isWhole, type Plan, type Whole } from "../decide/transact.t
 import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
+import { admit } from "../take/admission.ts";
 import { createForm, formFor } from "../take/forms.ts";
 import type { Env, Intent, Step } from "../take/intent.ts";
-import { admit, intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
+import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { roomIn } from "./split.ts";
 import { rethrown, transactPlan } from "./whole.ts";

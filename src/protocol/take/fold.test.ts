@@ -6,7 +6,8 @@ import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
-import { cutAt, type Fold, foldsAround, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { foldsAround } from "./fold-around.ts";
 
 const Kinds = limitMakers(calendar);
 

@@ -9,23 +9,13 @@ import { markUnread, newItem } from "../item/encode-item.ts";
 import { birthOf } from "../item/nonces.ts";
 import { SPARE_S } from "../item/ttl.ts";
 import { putNew } from "../item/write-builder.ts";
+import { boundDebts } from "../shared/debts.ts";
 import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
 import { hourEndFor, rollTo } from "../usage/hours.ts";
+import { keepFor, keptUntil, type Low } from "./expiry.ts";
 import { cutAt } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import {
-  boundDebts,
-  debtMaxMilli,
-  fitting,
-  keepFor,
-  keptUntil,
-  type Low,
-  leastMilli,
-  moveTokens,
-  relativeTo,
-  traceOf,
-  withLimit,
-} from "./moves.ts";
+import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, traceOf, withLimit } from "./moves.ts";
 import { rebaseWrite } from "./rebase.ts";
 
 /**

@@ -1,13 +1,10 @@
 import type { Amount } from "../../domain/amounts.ts";
-import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
-import { type Image, withCallersLimitObjects } from "../item/codec.ts";
-import { needsRebase } from "./forms.ts";
-import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
-import { debtMaxMilli, expiresInDebt } from "./moves.ts";
-import { epochAfter, withLimitsAt } from "./rebase.ts";
+import type { Image } from "../item/codec.ts";
+import { blankIntent, type Intent, type Move } from "./intent.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
 export interface Job {
@@ -67,43 +64,6 @@ export interface Sent {
   /** The state that it leaves, tokens aside. */
   readonly leaves: BucketState;
   readonly overdrafts: readonly Amount[];
-}
-
-/** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
-interface Admission {
-  readonly admitted: readonly Job[];
-  /** Those that would not fit by themselves either. Others only come after what is admitted, and that is not taken yet. */
-  readonly rejected: readonly Job[];
-  /** The bucket as it stands for them, with their limits installed. */
-  readonly state: BucketState;
-  /** Whether `state` has limits that the item lacks, or must be kept longer than the item says. */
-  readonly installsLimits: boolean;
-}
-
-export function admit(
-  seen: Image | undefined,
-  jobs: readonly Job[],
-  { readingMs, configConfirmed }: Pick<Intent, "readingMs" | "configConfirmed">,
-  env: Env,
-): Admission {
-  const newest = newestOf(jobs);
-  const install = seen === undefined ? newest : (env.dialect.installable(newest, configConfirmed) ?? newest);
-  const image = seen === undefined ? undefined : withCallersLimitObjects(seen, install.set);
-  const state = stateFor(image, jobs, install, readingMs, env);
-  const installsLimits =
-    image !== undefined &&
-    (state.signature !== image.state.signature ||
-      state.origin.changedMs !== image.state.origin.changedMs ||
-      state.limits.length !== image.state.limits.length ||
-      expiresInDebt(image, readingMs, env));
-  const admitted: Job[] = [];
-  const rejected: Job[] = [];
-  const left = new Map<string, number>();
-  for (const job of jobs) {
-    if (fitsIn(state, left, job, readingMs)) admitted.push(job);
-    else if (!fitsIn(state, new Map(), job, readingMs)) rejected.push(job);
-  }
-  return { admitted, rejected, state, installsLimits };
 }
 
 /** The limits of jobs that are sent together: they have the same ones, and the latest reading of them counts. */
@@ -193,69 +153,4 @@ export function installLimitsIntent(
 ): Intent {
   const parts = [{ of: job.of, kind: job.kind, amounts: [] }];
   return { ...blankIntent(options.readingMs), ...options, install: newestOf([job]), parts };
-}
-
-/** Whether a write by this intent would do more than take: install limits, or act on time that has passed. */
-export function movesEpoch(seen: Image, intent: Intent, env: Env): boolean {
-  const image = intent.install === undefined ? seen : withCallersLimitObjects(seen, intent.install.set);
-  return needsRebase(
-    image,
-    { ...intent, install: env.dialect.installable(intent.install, intent.configConfirmed) },
-    env,
-  );
-}
-
-/** Whether two jobs may be sent in one write. */
-export function mayJoin(first: Job, next: Job): boolean {
-  const isAlike = first.kind === next.kind && first.of.set.signature === next.of.set.signature;
-  // Together they must stay among the exact numbers.
-  if (!isAlike || isVast(first) || isVast(next)) return false;
-  // What is sent together ends together, by the earliest deadline: a job with hardly any time left goes by itself.
-  if (Math.abs(next.untilMs - first.untilMs) > (first.untilMs - first.readingMs) / 2) return false;
-  // A job that cannot be sent to read configuration again does not hold up those that can.
-  return (first.of.origin.reading === undefined) === (next.of.origin.reading === undefined);
-}
-
-function isVast({ amounts }: Job): boolean {
-  return amounts.some(({ milli }) => milli > VAST_MILLI);
-}
-
-/** A thousand of these can be summed up. */
-const VAST_MILLI = 1_000_000_000_000;
-
-function stateFor(
-  image: Image | undefined,
-  jobs: readonly Job[],
-  install: NonNullable<Intent["install"]>,
-  readingMs: number,
-  env: Env,
-): BucketState {
-  if (image === undefined) return freshBucket(install.set, install.origin, readingMs, env.calendar);
-  const probe = intentOf(jobs, {
-    readingMs,
-    nonce: undefined,
-    birth: undefined,
-    guesses: undefined,
-    configConfirmed: false,
-    ignoreImageShortage: false,
-    sheeted: undefined,
-  });
-  if (!needsRebase(image, { ...probe, install }, env)) return image.state;
-  const atMs = epochAfter(image.state, readingMs);
-  return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
-}
-
-function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {
-  if (of.bypass) return true;
-  const isEnough = amounts.every(({ limit: name, milli }) => {
-    const held = findLimit(state, name);
-    if (held === undefined || held.limit.soft) return true;
-    const there = left.get(name) ?? availableMilli(state, held, readingMs);
-    left.set(name, there);
-    // A debit may go into debt, as deep as it can be counted exactly.
-    return there - milli >= (kind === "debit" && milli > 0 ? -debtMaxMilli(held) : 0);
-  });
-  if (!isEnough) return false;
-  for (const { limit, milli } of amounts) left.set(limit, (left.get(limit) ?? 0) - milli);
-  return true;
 }

@@ -1,17 +1,12 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
-import { levelMilli, refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { kindOf } from "../../domain/limit.ts";
 import type { WriteTrace } from "../../ports/item-store.ts";
-import { BN, namesOf, RF, TTL } from "../item/attributes.ts";
-import { type Image, numberOf } from "../item/codec.ts";
-import { keptUntilFromS, keptUntilS, SPARE_S } from "../item/ttl.ts";
+import { BN, RF } from "../item/attributes.ts";
+import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { usageUntilS } from "../usage/hours.ts";
 import type { Piece } from "./fold.ts";
-import type { Env, Intent, Move } from "./intent.ts";
+import type { Intent, Move } from "./intent.ts";
 
 /**
  * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
@@ -82,120 +77,6 @@ export const TOP_MILLI = DEBT_MAX_MILLI;
 
 /** An addition so large that it might leave the exact numbers. */
 export const HUGE_MILLI = 1_000_000_000;
-
-/** A limit that may be left with less than nothing: how low, at most. */
-export interface Low {
-  readonly limit: LimitState;
-  readonly lowMilli: number;
-}
-
-/** How an item stands after a write, as far as its expiry goes. */
-export interface Kept extends Pick<Image, "item" | "shardCount">, Pick<Intent, "readingMs" | "install"> {
-  readonly state: Pick<BucketState, "limits" | "epochMs">;
-  readonly low: readonly Low[];
-  /** The end of the hour of usage that it has then. */
-  readonly hourEndMs: number;
-}
-
-/** The item lives at least until it is full again; that of an entity with limits of its own lives on. */
-export function keepFor(
-  builder: WriteBuilder,
-  { item, shardCount, readingMs, install, state, low, hourEndMs }: Kept,
-  env: Env,
-): void {
-  const { limits, epochMs } = state;
-  const has = numberOf(item, TTL);
-  // Time begins at the epoch, also for a clock that is behind it.
-  const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
-  const debts = debtsOf(limits, fromMs - epochMs, low);
-  const owing = debts.length === 0 ? low : [...low, ...debts];
-  // A write that installs no limits does not know whose they are, and leaves the expiry as it is.
-  const isKept = shardCount > 1 || (install === undefined ? has === undefined : install.origin.own === true);
-  const untilS = isKept ? undefined : keptUntil(limits, owing, { readingMs: fromMs, hourEndMs }, env);
-  if (untilS === undefined) {
-    if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
-    // A process that goes by other limits may have set an expiry meanwhile, and no write of this one would renew it.
-    else builder.absent(TTL);
-  } else if (has !== undefined && has >= untilS) builder.whereUnless(TTL, ">=", untilS);
-  else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);
-}
-
-/** Whether an item may expire before it has paid what it owes, because a writer that ignores debts set its expiry. */
-export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, dialect }: Env): boolean {
-  const ttl = numberOf(item, TTL);
-  if (!dialect.expiryIgnoresDebts || ttl === undefined) return false;
-  const fromMs = Math.max(readingMs, state.epochMs);
-  const debts = debtsOf(state.limits, fromMs - state.epochMs, []);
-  if (debts.length === 0) return false;
-  const untilS = keptUntilFromS(debts, fromMs, calendar);
-  return untilS === undefined || ttl < untilS;
-}
-
-/**
- * Makes the write fail where a limit stands below `milli` by now. The original takes limits into debt and leaves the expiry as it
- * is, so an expiry of ours that goes by the image says how deep that may have been meanwhile. Quotas owe nothing after a reset.
- */
-export function boundDebt(builder: WriteBuilder, { name, limit }: LimitState, milli: number, { dialect }: Env): void {
-  if (dialect.expiryIgnoresDebts && kindOf(limit) === "drip") atLeast(builder, namesOf(name).tk, milli);
-}
-
-/** The same for what a plain write takes nothing from; how low each of them may stand. */
-export function boundDebts(builder: WriteBuilder, { state }: Image, { readingMs, moves }: Intent, env: Env): Low[] {
-  const low: Low[] = [];
-  if (!env.dialect.expiryIgnoresDebts) return low;
-  for (const held of state.limits) {
-    if (moves.some(({ limit }) => limit === held.name)) continue;
-    const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
-    const isOwing = held.tokensMilli + risen < 0;
-    const least = isOwing ? leastMilli(held.tokensMilli - held.terms.capacityMilli, -debtMaxMilli(held)) : 0 - risen;
-    boundDebt(builder, held, least, env);
-    if (isOwing) low.push({ limit: held, lowMilli: least + risen });
-  }
-  return low;
-}
-
-/** Limits that are in debt already. */
-function debtsOf(limits: readonly LimitState[], elapsedMs: number, known: readonly Low[]): Low[] {
-  const debts: Low[] = [];
-  for (const limit of limits) {
-    if (limit.tokensMilli >= 0 || known.some((one) => one.limit.name === limit.name)) continue;
-    const lowMilli = levelMilli(limit, limit.terms, elapsedMs);
-    if (lowMilli < 0) debts.push({ limit, lowMilli });
-  }
-  return debts;
-}
-
-/** The second before which an item must not expire, full or not; undefined where it must not at all. */
-export function keptUntil(
-  limits: readonly LimitState[],
-  low: readonly Low[],
-  { readingMs, hourEndMs }: { readonly readingMs: number; readonly hourEndMs: number },
-  env: Env,
-): number | undefined {
-  const fullS = fullUntil(limits, low, readingMs, env.calendar);
-  // The usage of an hour is lost with the item until it is on a sheet.
-  if (fullS === undefined || !Number.isFinite(hourEndMs)) return fullS;
-  return Math.max(fullS, usageUntilS(hourEndMs, env));
-}
-
-/** The same for an item as it stands, if nothing more is taken from it. */
-export function fullAfter({ limits, epochMs }: BucketState, readingMs: number, calendar: Calendar): number | undefined {
-  const fromMs = Math.max(readingMs, epochMs);
-  return fullUntil(limits, debtsOf(limits, fromMs - epochMs, []), fromMs, calendar);
-}
-
-/** The second at which all limits are full again, and an hour more; undefined where that cannot be said. */
-export function fullUntil(
-  limits: readonly LimitState[],
-  low: readonly Low[],
-  readingMs: number,
-  calendar: Calendar,
-): number | undefined {
-  const least = keptUntilS(limits, readingMs, calendar);
-  if (least === undefined || low.length === 0) return least;
-  const deeper = keptUntilFromS(low, readingMs, calendar);
-  return deeper === undefined ? undefined : Math.max(least, deeper);
-}
 
 /** A write whose numbers are relative to the epoch of an image: it fails on any other epoch, and on a bucket made anew. */
 export function relativeTo(image: Image): WriteBuilder {

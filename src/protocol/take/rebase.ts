@@ -5,10 +5,11 @@ import { marksAfterUse } from "../../domain/limit-kinds.ts";
 import { unmetChanges } from "../../domain/limit-set.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
-import { BYPASS, DISABLED, LW, namesOf, RF, VU, WCU, WCU_MILLI } from "../item/attributes.ts";
-import { type Image, numberOf } from "../item/codec.ts";
+import { BYPASS, DISABLED, LW, namesOf, RF, VU } from "../item/attributes.ts";
+import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf, shardCountOf } from "../item/encode-item.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
+import { boundDebt } from "../shared/debts.ts";
 import {
   addCountersAndNonce,
   boundOverdrafts,
@@ -18,20 +19,12 @@ import {
   rollCountersAndNonce,
 } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
-import { cutAt, type Fold, foldsAround, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { keepFor, type Low } from "./expiry.ts";
+import { type Fold, foldsOf, type Piece } from "./fold.ts";
+import { foldsAround } from "./fold-around.ts";
 import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
-import {
-  boundDebt,
-  debtMaxMilli,
-  fitting,
-  keepFor,
-  type Low,
-  leastMilli,
-  moveTokens,
-  relativeTo,
-  TOP_MILLI,
-  traceOf,
-} from "./moves.ts";
+import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, TOP_MILLI, traceOf } from "./moves.ts";
+import { writeWcu } from "./write-counter.ts";
 
 /**
  * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits
@@ -238,26 +231,4 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   const mostMilli = TOP_MILLI - added;
   if (tokensMilli <= mostMilli) return piece;
   return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
-}
-
-// This implementation does not go by the tokens of the counter, so where the original does not write it is simply full again.
-function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
-  const { tk, cp, ra, rp } = namesOf(WCU);
-  const stored = numberOf(item, tk);
-  if (!dialect.readsWriteCounter || stored === undefined || !(cp in item)) {
-    const full = { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 };
-    builder.diffAttributes(item, [cp, ra, rp], full).set(tk, WCU_MILLI - 1000);
-    return;
-  }
-  const rise = Math.min(WCU_MILLI * 2, (atMs - state.epochMs) * 1000);
-  const [below, over] = cutAt(WCU_MILLI - rise);
-  const piece = pieceFor(
-    [
-      { ...below, milli: rise },
-      { ...over, milli: WCU_MILLI },
-    ],
-    stored,
-  );
-  const move = { limit: WCU, milli: 1000, mustFit: false };
-  moveTokens(builder, tk, { piece, move, refilledMilli: 0 });
 }

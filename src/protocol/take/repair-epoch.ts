@@ -4,9 +4,11 @@ import { rewound } from "../../domain/limit-kinds.ts";
 import { BN, namesOf, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf } from "../item/encode-item.ts";
+import { boundDebt } from "../shared/debts.ts";
 import { addCountersAndNonce } from "../usage/count-usage.ts";
+import { keepFor } from "./expiry.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { boundDebt, keepFor, relativeTo, traceOf } from "./moves.ts";
+import { relativeTo, traceOf } from "./moves.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;

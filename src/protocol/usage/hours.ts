@@ -1,9 +1,8 @@
-import { type Count, countOfText } from "../../bucket/count.ts";
+import type { Count } from "../../bucket/count.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
-import { type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { bypassOf, HOUR_MS, overdraftOf } from "../../domain/usage.ts";
-import type { Item, ItemKey, ItemValue, ItemWrite } from "../../ports/item-store.ts";
-import { namesOf, RQ, RQP, TTL, UH, UP, WCU } from "../item/attributes.ts";
+import type { Item, ItemValue } from "../../ports/item-store.ts";
+import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import type { Dialect } from "../item/dialect.ts";
 import type { Env, Intent } from "../take/intent.ts";
@@ -92,81 +91,6 @@ export function closedNames(item: Item): string[] {
   });
 }
 
-/** The write that puts a closed hour on its sheet. What is closed is final: anybody may write it, any number of times. */
-export function sheetWrite({ bucket, shard }: ItemKey, closed: HourCounts, env: Pick<Env, "usageKeptS">): ItemWrite {
-  const { day, name } = placeOf(closed.hour);
-  const dayEndMs = Date.parse(`${day}T00:00:00Z`) + 24 * HOUR_MS;
-  return {
-    key: { bucket, shard, sheet: day },
-    kind: "update",
-    item: "either",
-    when: [[{ name, is: "absent" }]],
-    set: { [name]: sheetText(closed), [TTL]: usageUntilS(dayEndMs, env) },
-    add: {},
-    remove: [],
-    trace: undefined,
-  };
-}
-
-/** The hour that a write puts on a sheet. */
-export function hourOfSheet({ key, set }: ItemWrite): number {
-  const name = Object.keys(set).find((one) => HOUR_NAME.test(one)) ?? "h00";
-  return dayStartHour(key.sheet ?? "") + Number(name.slice(1));
-}
-
-/** `requests;rpm=60000;tpm=1500000;tpm#by=500;s#od=2000`: text, so that nobody takes it for a counter. */
-export function sheetText({ requests, counts }: HourCounts): string {
-  return [String(requests), ...Array.from(counts, ([name, milli]) => `${name}=${milli}`)].join(";");
-}
-
-/** The hours of a sheet, in their order; throws `ItemUnreadable` for one that says no hours. */
-export function hoursOnSheet({ day, item, ...of }: SheetOf): HourCounts[] {
-  const names = Object.keys(item).filter((name) => HOUR_NAME.test(name));
-  return names.sort().map((name) => {
-    const found = countsOfText(String(item[name]));
-    if (found !== undefined) return { hour: dayStartHour(day) + Number(name.slice(1)), ...found };
-    const damage = { attribute: name, value: item[name], wants: "requests and counts (12;rpm=12000)" };
-    throw new ItemUnreadable({ ...of, sheet: day }, damage);
-  });
-}
-
-/** A sheet as it was read, and whose it is. */
-export interface SheetOf {
-  readonly bucket: DamagedItem["bucket"];
-  readonly shard: number;
-  readonly day: string;
-  readonly item: Item;
-}
-
-function countsOfText(text: string): Omit<HourCounts, "hour"> | undefined {
-  const [first = "", ...rest] = text.split(";");
-  const requests = countOfText(first);
-  if (requests === undefined) return undefined;
-  const counts = new Map<string, Count>();
-  for (const one of rest) {
-    const at = one.lastIndexOf("=");
-    const count = countOfText(one.slice(at + 1));
-    if (at < 1 || count === undefined) return undefined;
-    counts.set(one.slice(0, at), count);
-  }
-  return { requests: Number(requests), counts };
-}
-
-/** The day of an hour, as sheets are named. */
-export function dayOf(hour: number): string {
-  return placeOf(hour).day;
-}
-
-function dayStartHour(day: string): number {
-  return hourNumber(Date.parse(`${day}T00:00:00Z`));
-}
-
-function placeOf(hour: number): { readonly day: string; readonly name: string } {
-  const text = new Date(hour * HOUR_MS).toISOString();
-  return { day: text.slice(0, 10), name: `h${text.slice(11, 13)}` };
-}
-
-const HOUR_NAME = /^h([01][0-9]|2[0-3])$/;
 const COUNTER = /^b_(.+)_([a-z]{2})$/;
 
 type Naming = (limit: string) => string;

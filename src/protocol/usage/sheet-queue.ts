@@ -4,7 +4,8 @@ import type { Image } from "../item/codec.ts";
 import { writeSheet } from "../process/drive.ts";
 import { readItems } from "../process/read-items.ts";
 import { RETRY, SHEETS_A_MINUTE_MAX, SHEETS_AT_ONCE } from "../process/retry-policy.ts";
-import { closedHourIn, isNothing, sheetWrite } from "./hours.ts";
+import { closedHourIn, isNothing } from "./hours.ts";
+import { sheetWrite } from "./sheet-text.ts";
 import { sheetedBy } from "./sheets.ts";
 
 /**

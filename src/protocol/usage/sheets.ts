@@ -3,7 +3,8 @@ import type { SheetNote } from "../process/bucket-cache.ts";
 import type { SheetAction } from "../process/machine.ts";
 import { SHEET_AGAIN_MS } from "../process/retry-policy.ts";
 import type { Env } from "../take/intent.ts";
-import { sheetFirst, sheetWrite } from "./hours.ts";
+import { sheetFirst } from "./hours.ts";
+import { sheetWrite } from "./sheet-text.ts";
 
 /** The hour of the shard that is known to be on its sheet. */
 export function sheetedBy(note: SheetNote | undefined): number | undefined {

@@ -2,8 +2,9 @@ import type { ItemWrite } from "../../ports/item-store.ts";
 import { namesOf, RQ, SHARD_COUNT, TTL, UH } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { SPARE_S } from "../item/ttl.ts";
+import { fullAfter } from "../take/expiry.ts";
 import type { Env } from "../take/intent.ts";
-import { fullAfter, relativeTo } from "../take/moves.ts";
+import { relativeTo } from "../take/moves.ts";
 import { closedNames, counterNames } from "./hours.ts";
 
 /** Nothing is counted on it: it may go when its tokens are full. Undefined where it may already, or may not at all. */

@@ -10,7 +10,8 @@ import {
 } from "../../domain/usage.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { countDamageIn } from "../item/damage.ts";
-import { closedHourIn, type HourCounts, hoursOnSheet, isNothing, openHourIn } from "./hours.ts";
+import { closedHourIn, type HourCounts, isNothing, openHourIn } from "./hours.ts";
+import { hoursOnSheet } from "./sheet-text.ts";
 
 /** What usage is read from: the items of shards as they stood, and sheets that were read after them. */
 export interface UsageItems {

@@ -1,0 +1,92 @@
+import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { type Image, withCallersLimitObjects } from "../item/codec.ts";
+import { expiresInDebt } from "../shared/debts.ts";
+import { needsRebase } from "./forms.ts";
+import type { Env, Intent } from "./intent.ts";
+import { intentOf, type Job, newestOf } from "./job.ts";
+import { debtMaxMilli } from "./moves.ts";
+import { epochAfter, withLimitsAt } from "./rebase.ts";
+
+/** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
+interface Admission {
+  readonly admitted: readonly Job[];
+  /** Those that would not fit by themselves either. Others only come after what is admitted, and that is not taken yet. */
+  readonly rejected: readonly Job[];
+  /** The bucket as it stands for them, with their limits installed. */
+  readonly state: BucketState;
+  /** Whether `state` has limits that the item lacks, or must be kept longer than the item says. */
+  readonly installsLimits: boolean;
+}
+
+export function admit(
+  seen: Image | undefined,
+  jobs: readonly Job[],
+  { readingMs, configConfirmed }: Pick<Intent, "readingMs" | "configConfirmed">,
+  env: Env,
+): Admission {
+  const newest = newestOf(jobs);
+  const install = seen === undefined ? newest : (env.dialect.installable(newest, configConfirmed) ?? newest);
+  const image = seen === undefined ? undefined : withCallersLimitObjects(seen, install.set);
+  const state = stateFor(image, jobs, install, readingMs, env);
+  const installsLimits =
+    image !== undefined &&
+    (state.signature !== image.state.signature ||
+      state.origin.changedMs !== image.state.origin.changedMs ||
+      state.limits.length !== image.state.limits.length ||
+      expiresInDebt(image, readingMs, env));
+  const admitted: Job[] = [];
+  const rejected: Job[] = [];
+  const left = new Map<string, number>();
+  for (const job of jobs) {
+    if (fitsIn(state, left, job, readingMs)) admitted.push(job);
+    else if (!fitsIn(state, new Map(), job, readingMs)) rejected.push(job);
+  }
+  return { admitted, rejected, state, installsLimits };
+}
+
+/** Whether a write by this intent would do more than take: install limits, or act on time that has passed. */
+export function movesEpoch(seen: Image, intent: Intent, env: Env): boolean {
+  const image = intent.install === undefined ? seen : withCallersLimitObjects(seen, intent.install.set);
+  return needsRebase(
+    image,
+    { ...intent, install: env.dialect.installable(intent.install, intent.configConfirmed) },
+    env,
+  );
+}
+
+function stateFor(
+  image: Image | undefined,
+  jobs: readonly Job[],
+  install: NonNullable<Intent["install"]>,
+  readingMs: number,
+  env: Env,
+): BucketState {
+  if (image === undefined) return freshBucket(install.set, install.origin, readingMs, env.calendar);
+  const probe = intentOf(jobs, {
+    readingMs,
+    nonce: undefined,
+    birth: undefined,
+    guesses: undefined,
+    configConfirmed: false,
+    ignoreImageShortage: false,
+    sheeted: undefined,
+  });
+  if (!needsRebase(image, { ...probe, install }, env)) return image.state;
+  const atMs = epochAfter(image.state, readingMs);
+  return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
+}
+
+function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {
+  if (of.bypass) return true;
+  const isEnough = amounts.every(({ limit: name, milli }) => {
+    const held = findLimit(state, name);
+    if (held === undefined || held.limit.soft) return true;
+    const there = left.get(name) ?? availableMilli(state, held, readingMs);
+    left.set(name, there);
+    // A debit may go into debt, as deep as it can be counted exactly.
+    return there - milli >= (kind === "debit" && milli > 0 ? -debtMaxMilli(held) : 0);
+  });
+  if (!isEnough) return false;
+  for (const { limit, milli } of amounts) left.set(limit, (left.get(limit) ?? 0) - milli);
+  return true;
+}
