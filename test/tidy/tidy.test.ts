@@ -348,7 +348,10 @@ test("an import whose name is computed cannot be checked, and is refused where i
 test("one loop of the protocol sends, and its bounds stand in one table", () => {
   const protocol = sources.filter(({ path }) => path.startsWith("src/protocol/") && !path.endsWith(".test.ts"));
   const where = (pattern: RegExp) => protocol.filter(({ text }) => pattern.test(text)).map(({ path }) => path);
-  assert.deepEqual(where(/\bitems\s*\.(read|write|transact)\(/), ["src/protocol/process/calls.ts", "src/protocol/process/drive.ts"]);
+  assert.deepEqual(where(/\bitems\s*\.(read|write|transact)\(/), [
+    "src/protocol/process/calls.ts",
+    "src/protocol/process/drive.ts",
+  ]);
   const bounds = /^(export )?const \w*(MOVES|PAUSES|STEPS|ATTEMPTS|RETRIES|RESENDS|PASSES|AGAIN|WAITING|AT_ONCE)\w* =/m;
   assert.deepEqual(where(bounds), ["src/protocol/process/retry-policy.ts"]);
 });

@@ -3,8 +3,8 @@ import { HOUR_MS } from "../../domain/usage.ts";
 import type { Image } from "../item/codec.ts";
 import type { Ended, Event, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import type { Env } from "../take/intent.ts";
-import { rollWrite } from "../take/rebase.ts";
 import { closedHourIn, hourNumber, isNothing, isOnSheet, openHourIn } from "../usage/hours.ts";
+import { rollWrite } from "../usage/roll.ts";
 import { sheetWrite } from "../usage/sheet-text.ts";
 import { shortenExpiry } from "../usage/shorten-expiry.ts";
 

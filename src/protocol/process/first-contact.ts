@@ -2,12 +2,13 @@ import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { mustReadConfig } from "../take/job.ts";
+import { type Called, called } from "./call.ts";
 import type { ReadAction } from "./machine.ts";
 import { readOnce } from "./read-items.ts";
 import { RETRY } from "./retry-policy.ts";
 
 /** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
-export function withoutContact({ caches, env }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
+function withoutContact({ caches, env }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
   if (!env.serverTime.isKnown()) return claims;
   let unknown: Claim[] | undefined;
   for (const claim of claims) {
@@ -29,6 +30,19 @@ export function withoutConfig({ caches }: ProtocolContext, claims: readonly Clai
   });
 }
 
+/** The call, once this process has heard of its buckets: it writes to none before. */
+export async function inContact(context: ProtocolContext, claims: readonly Claim[], call: Called): Promise<Called> {
+  const { clock, env } = context;
+  const wasKnown = env.serverTime.isKnown();
+  const unknown = withoutContact(context, claims);
+  // Where the clock may be put by what is heard, nobody can tell afterwards how long that took: half of the time is left.
+  const halfMs = wasKnown ? 0 : Math.floor(call.timeoutMs / 2);
+  if (unknown.length > 0) await makeContact(context, unknown, { ...call, untilMs: call.untilMs - halfMs });
+  if (wasKnown || !env.serverTime.isKnown()) return call;
+  // A reading, and a deadline, from before the server's time was known may be off by any amount.
+  return called(context, { ...call, nowMs: clock.now(), timeoutMs: Math.max(1, halfMs) });
+}
+
 /** By which reading buckets are read, and until when. */
 interface ContactTime {
   readonly nowMs: number;
@@ -39,7 +53,7 @@ interface ContactTime {
  * One read for all buckets that nothing is known of, and for all requests that come for them meanwhile: they go on in their order.
  * Throws `RateLimiterUnavailable` where they cannot be read.
  */
-export async function makeContact(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
+async function makeContact(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
   const caches = claims.map(({ bucket }) => context.caches.of(bucket));
   const underWay = new Set(caches.flatMap(({ contact }) => contact ?? []));
   const unasked = claims.filter((_, i) => caches[i]?.contact === undefined);

@@ -255,3 +255,11 @@ export function wholeState(
 export function isWholeOf({ shardCount }: BucketCache, { limits }: BucketState): boolean {
   return shardCount === 1 && limits.every(({ part }) => part === undefined);
 }
+
+/** The whole bucket, by the image of one of its shards and what is cached of the others. */
+export function wholeAround({ caches, env }: ProtocolContext, image: Image): BucketState {
+  if (image.shardCount === 1) return image.state;
+  const images = caches.of(image.key.bucket).images();
+  const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
+  return wholeOf(states, env.calendar);
+}

@@ -4,7 +4,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { marksAfterUse } from "../../domain/limit-kinds.ts";
 import { unmetChanges } from "../../domain/limit-set.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
-import type { Item, ItemWrite } from "../../ports/item-store.ts";
+import type { Item } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, LW, namesOf, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf, shardCountOf } from "../item/encode-item.ts";
@@ -22,7 +22,7 @@ import { rollTo } from "../usage/hours.ts";
 import { keepFor, type Low } from "./expiry.ts";
 import { type Fold, foldsOf, type Piece } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
-import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
+import type { Env, Intent, Move, Step } from "./intent.ts";
 import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, TOP_MILLI, traceOf } from "./moves.ts";
 import { writeWcu } from "./write-counter.ts";
 
@@ -37,21 +37,6 @@ export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
   const atMs = epochAfter(image.state, readingMs);
   const becomes = (state: BucketState) => withLimitsAt(state, { install, readingMs, atMs }, calendar);
   return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs, install }, calendar), intent, env);
-}
-
-/** Closes the open hour and begins another one, without taking anything. What stands beside it must be on its sheet. */
-export function rollWrite(
-  image: Image,
-  {
-    hour,
-    readingMs,
-    sheeted,
-  }: { readonly hour: number; readonly readingMs: number; readonly sheeted: number | undefined },
-  env: Env,
-): ItemWrite {
-  const step = rebaseWrite(image, { ...blankIntent(readingMs), rollsTo: hour, sheeted }, env);
-  if (step.kind !== "write") throw new RangeError("Nothing is taken where an hour is closed; nothing can be short.");
-  return step.write;
 }
 
 /** The next epoch of an item. It only grows, and strictly, so that an epoch pins everything that is stored relative to it. */

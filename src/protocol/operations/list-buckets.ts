@@ -1,9 +1,9 @@
-import { wholeOf } from "../domain/bucket-state.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { ListedBucket } from "../ports/bucket-store.ts";
-import type { ProtocolContext } from "./context.ts";
-import { TTL } from "./item/attributes.ts";
-import { readWhole, unhurried } from "./shards/whole.ts";
+import { wholeOf } from "../../domain/bucket-state.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { ListedBucket } from "../../ports/bucket-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import { TTL } from "../item/attributes.ts";
+import { readWhole, unhurried } from "../shards/whole.ts";
 
 /** The buckets of a resource, by entity id, each as a whole. */
 export async function bucketsOn(
