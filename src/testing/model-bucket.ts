@@ -3,8 +3,9 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
+import { isNewer, sameLimits } from "./model-origin.ts";
 import { inPlaceOf, isOnAt } from "./model-period.ts";
-import { modelTerms, type StoredBucket, type StoredLimit, storedMilli, storedTerms } from "./model-stored.ts";
+import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
 
 export type { ModelPeriod } from "./model.ts";
@@ -161,7 +162,7 @@ export class ModelBucket {
     }
     this.cross(atMs);
     if (sameLimits(set, this.#set)) return false;
-    if (newer(origin, this.#origin)) {
+    if (isNewer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
       this.#changedMs = this.#changedMs ?? origin.changedMs;
@@ -243,7 +244,11 @@ export class ModelBucket {
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
     this.#remembered(state, atMs);
-    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
+    for (const limit of state.limits) {
+      const model = this.#limits.get(limit.name);
+      const configured = this.#configured.has(limit.name);
+      problems.push(...problemsOf(limit, model, { configured, epochMs: state.epochMs, readingMs: atMs }));
+    }
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
       // A limit that nobody asks for any more may be forgotten once it is full: it would start full again.
@@ -341,25 +346,6 @@ export class ModelBucket {
     }
   }
 
-  #problemsOf(limit: StoredLimit, epochMs: number, readingMs: number): string[] {
-    const { name } = limit;
-    const model = this.#limits.get(name);
-    if (model === undefined) return [`there is a limit ${name} that nobody brought`];
-    const problems: string[] = [];
-    if (limit.configured !== this.#configured.has(name)) {
-      problems.push(`the limit ${name} is ${limit.configured ? "" : "not "}configured`);
-    }
-    model.agreeOn(limit.quota?.windowStartMs, storedMilli(limit, epochMs, readingMs), readingMs);
-    const [is, due] = [storedTerms(limit), modelTerms(model)];
-    if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
-    const level = model.levelMilli(readingMs);
-    const apart = storedMilli(limit, epochMs, readingMs) - level;
-    if (apart < -1n || apart > 1n) {
-      problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
-    }
-    return problems;
-  }
-
   /** Other limits from the epoch on. What is left out and full is forgotten: it would begin full again. */
   #replace(set: LimitSet): void {
     if (sameLimits(set, this.#set)) return;
@@ -392,14 +378,4 @@ export class ModelBucket {
     const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
     for (const limit of all) limit.advance(this.#epochMs);
   }
-}
-
-function newer(next: SetOrigin, last: SetOrigin): boolean {
-  return next.generation === null || last.generation === null
-    ? next.asOfMs >= last.asOfMs
-    : next.generation >= last.generation;
-}
-
-function sameLimits(one: LimitSet, other: LimitSet): boolean {
-  return JSON.stringify(one.limits) === JSON.stringify(other.limits);
 }

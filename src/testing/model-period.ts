@@ -56,6 +56,23 @@ export interface ModelPeriod {
   isEarly: boolean;
 }
 
+/** A period of a quota that begins full at an instant. */
+export function periodBegun(limit: Limit, brimMilli: bigint, atMs: number, calendar: Calendar): ModelPeriod {
+  return {
+    rule: ruleOf(limit),
+    untilMs: resetAfter(limit, atMs, calendar),
+    windowStartMs: undefined,
+    ids: new Set([{}]),
+    began: "full",
+    byHand: 0,
+    allowed: brimMilli,
+    granted: 0n,
+    unbounded: limit.soft === true,
+    isUncounted: false,
+    isEarly: false,
+  };
+}
+
 /** The next reset of a calendar quota after an instant; of what has none: never. */
 export function resetAfter({ reset }: Limit, atMs: number, calendar: Calendar): number {
   return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);

@@ -24,7 +24,7 @@ export interface StoredLimit {
 }
 
 /** What a stored limit goes by, in words to be compared with those of the model. */
-export function storedTerms({ limit, terms, quota }: StoredLimit): string {
+function storedTerms({ limit, terms, quota }: StoredLimit): string {
   return shown(limit, {
     brim: String(terms.capacityMilli),
     refill: String(terms.refillAmountMilli),
@@ -34,7 +34,7 @@ export function storedTerms({ limit, terms, quota }: StoredLimit): string {
   });
 }
 
-export function modelTerms(model: ModelLimit): string {
+function modelTerms(model: ModelLimit): string {
   return shown(model.limit, {
     brim: String(model.brimMilli),
     refill: String(model.terms.refill),
@@ -60,4 +60,28 @@ export function storedMilli(
   const capacity = BigInt(terms.capacityMilli);
   if (level > capacity) return capacity;
   return level;
+}
+
+/** What is wrong with one limit that a store has, seen at a reading; `model` agrees with it first on what only the store can say. */
+export function problemsOf(
+  limit: StoredLimit,
+  model: ModelLimit | undefined,
+  { configured, epochMs, readingMs }: { configured: boolean; epochMs: number; readingMs: number },
+): string[] {
+  const { name } = limit;
+  if (model === undefined) return [`there is a limit ${name} that nobody brought`];
+  const problems: string[] = [];
+  if (limit.configured !== configured) {
+    problems.push(`the limit ${name} is ${limit.configured ? "" : "not "}configured`);
+  }
+  const held = storedMilli(limit, epochMs, readingMs);
+  model.agreeOn(limit.quota?.windowStartMs, held, readingMs);
+  const [is, due] = [storedTerms(limit), modelTerms(model)];
+  if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
+  const level = model.levelMilli(readingMs);
+  const apart = held - level;
+  if (apart < -1n || apart > 1n) {
+    problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
+  }
+  return problems;
 }

@@ -14,6 +14,7 @@ import {
   type PastDoubt,
   pastUntil,
   pastWith,
+  periodBegun,
   resetAfter,
   ruleOf,
   type WriteKind,
@@ -344,19 +345,7 @@ export class ModelLimit {
   }
 
   #begun(): ModelPeriod {
-    return {
-      rule: ruleOf(this.#limit),
-      untilMs: resetAfter(this.#limit, this.#epochMs, this.#calendar),
-      windowStartMs: undefined,
-      ids: new Set([{}]),
-      began: "full",
-      byHand: 0,
-      allowed: this.brimMilli,
-      granted: 0n,
-      unbounded: this.#limit.soft === true,
-      isUncounted: false,
-      isEarly: false,
-    };
+    return periodBegun(this.#limit, this.brimMilli, this.#epochMs, this.#calendar);
   }
 
   /** Nothing of what was before counts any more. */

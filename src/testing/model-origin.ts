@@ -1,0 +1,13 @@
+import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+
+/** Whether limits that were read as `next` come after those that were read as `last`. */
+export function isNewer(next: SetOrigin, last: SetOrigin): boolean {
+  return next.generation === null || last.generation === null
+    ? next.asOfMs >= last.asOfMs
+    : next.generation >= last.generation;
+}
+
+/** Whether two sets have the same limits in the same order. */
+export function sameLimits(one: LimitSet, other: LimitSet): boolean {
+  return JSON.stringify(one.limits) === JSON.stringify(other.limits);
+}
