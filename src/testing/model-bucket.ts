@@ -109,6 +109,11 @@ export class ModelBucket {
     return this.#epochMs;
   }
 
+  /** The limits that it goes by. */
+  get set(): LimitSet {
+    return this.#set;
+  }
+
   /** Of the limits that it was last told of. */
   get origin(): SetOrigin {
     return this.#origin;
@@ -139,6 +144,16 @@ export class ModelBucket {
     return this.#perhaps.has(name) || this.#limits.get(name)?.isDoubted === true;
   }
 
+  /** Whether it goes by these limits. */
+  goesBy(set: LimitSet): boolean {
+    return sameLimits(set, this.#set);
+  }
+
+  /** Whether limits of this origin replace its own: of a change that it has not gone through, or read as late as they were. */
+  takes(origin: SetOrigin): boolean {
+    return this.#knowsLess(origin) || newer(origin, this.#origin);
+  }
+
   /**
    * Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. Changes of
    * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.
@@ -146,7 +161,7 @@ export class ModelBucket {
   bring(set: LimitSet, origin: SetOrigin, atMs: number, heldMs: number = Number.NEGATIVE_INFINITY): boolean {
     const { changedMs, changes = [] } = origin;
     const { metMs } = this;
-    if (changedMs !== undefined && changedMs > metMs) {
+    if (this.#knowsLess(origin)) {
       const nowMs = Math.max(atMs, this.#epochMs);
       const writtenMs = Math.max(this.#epochMs, heldMs);
       for (const change of changes) {
@@ -161,7 +176,7 @@ export class ModelBucket {
       return true;
     }
     this.cross(atMs);
-    if (sameLimits(set, this.#set)) return false;
+    if (this.goesBy(set)) return false;
     if (isNewer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
@@ -304,6 +319,10 @@ export class ModelBucket {
     return this.#nextBoundaryMs;
   }
 
+  #knowsLess({ changedMs }: SetOrigin): boolean {
+    return changedMs !== undefined && changedMs > this.metMs;
+  }
+
   /** Every way in which a limit may stand: the store may have forgotten it while it was left out, or have remembered it. */
   #candidates(name: string): readonly ModelLimit[] {
     return [this.#limits.get(name) ?? [], this.#perhaps.get(name) ?? []].flat();
@@ -348,7 +367,7 @@ export class ModelBucket {
 
   /** Other limits from the epoch on. What is left out and full is forgotten: it would begin full again. */
   #replace(set: LimitSet): void {
-    if (sameLimits(set, this.#set)) return;
+    if (this.goesBy(set)) return;
     this.#set = set;
     this.#adopt(set);
     for (const [name, limit] of this.#limits) {
