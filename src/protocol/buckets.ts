@@ -35,7 +35,7 @@ import { BackgroundTasks, NO_SHEET } from "./shards/background-tasks.ts";
 import { isWholeOf, takeTogether, wholeAround, wholeState } from "./shards/gather.ts";
 import { JoinFirst } from "./shards/join-first.ts";
 import { pickOther, pickShard } from "./shards/pick.ts";
-import { standInFor } from "./shards/stand-in.ts";
+import { replacementShard } from "./shards/stand-in.ts";
 import type { JobOutcome } from "./take/job.ts";
 import { ticketOfJob } from "./take/ticket.ts";
 import { SheetQueue } from "./usage/sheet-queue.ts";
@@ -171,7 +171,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
-            shard = await standInFor(this.context, cache, shard, call);
+            shard = await replacementShard(this.context, cache, shard, call);
             break;
           case "unavailable":
             return [{ kind: "unavailable", cause: outcome.cause }];

@@ -176,6 +176,7 @@ test("the bounds of the protocol's attempts are those of the code", () => {
     ["more shards", "resize"],
     ["fewer shards", "join"],
     ["a sheet of usage", "sheet"],
+    ["closing the hours of one shard", "closeHours"],
     ["reading all shards", "readWhole"],
     ["changed limits to every shard", "notify"],
   ];

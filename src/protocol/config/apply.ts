@@ -19,7 +19,7 @@ import { WriteBuilder } from "../item/write-builder.ts";
 import { drive } from "../process/drive.ts";
 import type { Machine } from "../process/machine.ts";
 import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
-import { readWhole, unhurried } from "../shards/whole.ts";
+import { readWhole, withoutDeadline } from "../shards/whole.ts";
 import { movesEpoch } from "../take/admission.ts";
 import { formFor } from "../take/forms.ts";
 import { installLimitsIntent, type Job, jobOfClaim } from "../take/job.ts";
@@ -144,7 +144,7 @@ async function notifyEveryShard(
   const results: Notified[] = [];
   const told = new Set<number>();
   for (let round = 0; round < MOVES_MAX; round++) {
-    const [whole] = await readWhole(context, [bucket], unhurried(readingMs));
+    const [whole] = await readWhole(context, [bucket], withoutDeadline(readingMs));
     const untold = (whole?.images ?? []).filter(({ key }) => !told.has(key.shard));
     // On a shared table there may be fewer than they say they are.
     if (untold.length === 0) return results;

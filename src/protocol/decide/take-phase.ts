@@ -94,7 +94,7 @@ export interface TakeFacts extends Turn {
   readonly seen: Seen | undefined;
   readonly doubt: "none" | "configSuspect" | "confirmed";
   /** Why the store did not answer those who were there before; undefined when it did. */
-  readonly silence: unknown;
+  readonly lastFault: unknown;
   readonly nonceSlot: number;
   readonly freshNonce: number;
   /** Of the bucket, should the write make it: drawn for each sending. */

@@ -55,7 +55,14 @@ const nine = job(9);
 const hasty = job(9, 2_000);
 
 function facts(given: Partial<TakeFacts> = {}): TakeFacts {
-  const usual = { nowMs: NOW, over: undefined, key: KEY, seen: undefined, doubt: "none", silence: undefined } as const;
+  const usual = {
+    nowMs: NOW,
+    over: undefined,
+    key: KEY,
+    seen: undefined,
+    doubt: "none",
+    lastFault: undefined,
+  } as const;
   return {
     ...usual,
     sheet: undefined,
@@ -150,7 +157,7 @@ test("what to do in each phase", async (t) => {
     [guess, [one], { seen: seen(10), doubt: "configSuspect" }, "read, consistent"],
     [guess, [one], { seen: seen(10), over: "attempts" }, "settle one: contended"],
     [guess, [one], { seen: seen(10), over: "time", nowMs: 5_001 }, "settle one: contended"],
-    [guess, [one], { over: "time", nowMs: 5_001, silence: "dead" }, "settle one: unavailable, no"],
+    [guess, [one], { over: "time", nowMs: 5_001, lastFault: "dead" }, "settle one: unavailable, no"],
     [unread, [one], { seen: seen(10) }, "read, consistent"],
     [unread, [one], { over: "attempts" }, "settle one: contended"],
     [verified(10), [one], { seen: seen(10) }, "write take one"],

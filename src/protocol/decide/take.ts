@@ -159,7 +159,7 @@ function writeOf(
 }
 
 /** Time or attempts are used up. */
-function giveUp({ phase, pending }: TakeProgress, { over, nowMs, silence }: TakeFacts): TakeAction {
+function giveUp({ phase, pending }: TakeProgress, { over, nowMs, lastFault }: TakeFacts): TakeAction {
   const late = over === "time" ? pending.filter(({ untilMs }) => untilMs <= nowMs) : pending;
   if (phase.at === "ambiguous") {
     const { sent, cause } = phase;
@@ -168,8 +168,8 @@ function giveUp({ phase, pending }: TakeProgress, { over, nowMs, silence }: Take
     return settle(late, { kind: "unavailable", applied: "no", cause });
   }
   // They waited for others to whom the store did not answer: that is a fault of the store, not contention.
-  if (phase.at !== "verified" && silence !== undefined) {
-    return settle(late, { kind: "unavailable", applied: "no", cause: silence });
+  if (phase.at !== "verified" && lastFault !== undefined) {
+    return settle(late, { kind: "unavailable", applied: "no", cause: lastFault });
   }
   // Among many it could not be decided. That is a refusal, not a fault: a busy bucket must not let anybody through.
   return settle(late, { kind: "contended" });

@@ -178,7 +178,7 @@ export function onTransact<Result>(
     case "sheet":
       // Whether or not it was applied, what the shards hold is read again.
       if (phase.at !== "installing") return progress;
-      return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) }, cause: silenceIn(event) };
+      return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) }, cause: faultIn(event) };
     case "transact":
       return onTransaction({ ...progress, wholes: action.wholes }, action, event, plan);
     default:
@@ -187,7 +187,7 @@ export function onTransact<Result>(
 }
 
 /** Why the store did not answer; undefined where it did, or others were in the way. */
-function silenceIn(event: Event): unknown {
+function faultIn(event: Event): unknown {
   if (event.kind === "refused" && event.why === "conflict") return undefined;
   return event.kind === "unknown" || event.kind === "refused" ? event.cause : undefined;
 }

@@ -7,7 +7,7 @@ import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attribut
 import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import { blankIntent, type Env, type Intent } from "../take/intent.ts";
-import { HUGE_MILLI, pinEpoch, TOP_MILLI } from "../take/moves.ts";
+import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
 import { roomFor } from "./place.ts";
@@ -123,11 +123,11 @@ function intentOf({ readingMs, amounts, bypass, requests, overdrafts, sheeted, p
 // A capacity may be the largest exact number, and what is given back stands on top of it until it is cut off.
 function addTokens(builder: WriteBuilder, image: Image | undefined, limit: string, milli: number): void {
   const { tk } = namesOf(limit);
-  const mostMilli = TOP_MILLI - milli;
+  const mostMilli = STORED_MAX_MILLI - milli;
   const held = image === undefined ? undefined : findLimit(image.state, limit);
   if (held !== undefined && held.tokensMilli > mostMilli) {
-    builder.where(tk, ">", mostMilli).set(tk, TOP_MILLI);
-  } else if (milli > HUGE_MILLI) builder.where(tk, "<=", mostMilli).add(tk, milli);
+    builder.where(tk, ">", mostMilli).set(tk, STORED_MAX_MILLI);
+  } else if (milli > UNCHECKED_MAX_MILLI) builder.where(tk, "<=", mostMilli).add(tk, milli);
   else builder.present(tk).add(tk, milli);
 }
 

@@ -6,7 +6,7 @@ import { MOVES_MAX } from "../process/retry-policy.ts";
 import type { ShardLanes } from "../process/shard-lanes.ts";
 import { wholeAround } from "../shards/gather.ts";
 import { fullestShard } from "../shards/pick.ts";
-import { standInFor } from "../shards/stand-in.ts";
+import { replacementShard } from "../shards/stand-in.ts";
 import { ticketOfJob } from "../take/ticket.ts";
 import { notRead } from "./crediting.ts";
 
@@ -23,7 +23,7 @@ export async function debit(
   for (let moves = 0; moves < MOVES_MAX; moves++) {
     const outcome = await lanes.add(cache, shard, job, call.signal);
     if (outcome.kind === "elsewhere") {
-      const there = await standInFor(context, cache, shard, call).catch(notRead);
+      const there = await replacementShard(context, cache, shard, call).catch(notRead);
       if (typeof there !== "number") return there;
       shard = there;
       continue;

@@ -3,7 +3,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ListedBucket } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { TTL } from "../item/attributes.ts";
-import { readWhole, unhurried } from "../shards/whole.ts";
+import { readWhole, withoutDeadline } from "../shards/whole.ts";
 
 /** The buckets of a resource, by entity id, each as a whole. */
 export async function bucketsOn(
@@ -12,7 +12,7 @@ export async function bucketsOn(
   page: PageRequest,
 ): Promise<Page<ListedBucket>> {
   const { items: keys, ...rest } = await context.items.listBuckets(resource, page);
-  const wholes = await readWhole(context, keys, unhurried(context.clock.now()));
+  const wholes = await readWhole(context, keys, withoutDeadline(context.clock.now()));
   const { calendar, dialect } = context.env;
   const items = wholes.flatMap(({ cache: { key }, images }): ListedBucket[] => {
     if (images.length === 0) return [];

@@ -10,7 +10,7 @@ import { announce, installLimits, stampAccess } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { CloseOptions, ShardClosed } from "../decide/close.ts";
 import { resize } from "../shards/resize.ts";
-import { readWhole, unhurried } from "../shards/whole.ts";
+import { readWhole, withoutDeadline } from "../shards/whole.ts";
 import { closeHours, type ShardPlace } from "../usage/close-hours.ts";
 import { bucketsOn } from "./list-buckets.ts";
 import { resetAll, topUpAll } from "./operate.ts";
@@ -30,7 +30,7 @@ export abstract class BucketUpkeep {
 
   async read(keys: readonly BucketKey[]): Promise<readonly (BucketState | undefined)[]> {
     const readingMs = this.context.clock.now();
-    const wholes = await readWhole(this.context, keys, unhurried(readingMs));
+    const wholes = await readWhole(this.context, keys, withoutDeadline(readingMs));
     return wholes.map(({ images }) =>
       images.length === 0
         ? undefined

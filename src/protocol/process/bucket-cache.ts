@@ -37,7 +37,7 @@ export class BucketCache {
   contact: Promise<void> | undefined;
   readonly #shards: (Seen | undefined)[] = [];
   /** By shard: why the last call to the store got no answer; undefined where it got one. */
-  readonly #silences: unknown[] = [];
+  readonly #lastFaults: unknown[] = [];
   /** By shard: the number of the last answer of the store, whether or not it showed the item. */
   readonly #answered: number[] = [];
   /** How busy each shard is, by what all processes wrote to it. */
@@ -120,8 +120,8 @@ export class BucketCache {
   }
 
   /** Why the store did not answer the last time that this shard was written; undefined when it did. */
-  silence(shard: number): unknown {
-    return this.#silences[shard];
+  lastFault(shard: number): unknown {
+    return this.#lastFaults[shard];
   }
 
   /** Whether the store answered about a shard after an observation of this process. */
@@ -187,14 +187,14 @@ export class BucketCache {
     this.#otherWriterSeenAtMs = atMs;
   }
 
-  noteSilence(shard: number, cause: unknown): void {
-    this.#silences[shard] = cause;
+  noteFault(shard: number, cause: unknown): void {
+    this.#lastFaults[shard] = cause;
   }
 
   /** The store answered about a shard; see `BucketCaches.noteAnswer`. */
   noteAnswered(shard: number, order: number): void {
     this.#answered[shard] = order;
-    if (this.#silences.length > 0) this.#silences[shard] = undefined;
+    if (this.#lastFaults.length > 0) this.#lastFaults[shard] = undefined;
   }
 
   noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {

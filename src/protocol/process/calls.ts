@@ -12,12 +12,12 @@ import type { Event, ReadAction, TransactAction, WriteAction } from "./machine.t
 /** Why nothing is known of an item: by this it is told apart later whether the store was silent, or only busy. */
 export function noteUndecided(caches: BucketCaches, key: ItemKey, answer: Undecided): void {
   // Where others are in the way, the store is there.
-  if (answer.kind !== "refused" || answer.why !== "conflict") noteSilence(caches, key, answer.cause);
+  if (answer.kind !== "refused" || answer.why !== "conflict") noteFault(caches, key, answer.cause);
   else if (isShardKey(key)) caches.noteAnswer(key);
 }
 
-function noteSilence(caches: BucketCaches, key: ItemKey, cause: unknown): void {
-  if (isShardKey(key)) caches.of(key.bucket).noteSilence(key.shard, cause);
+function noteFault(caches: BucketCaches, key: ItemKey, cause: unknown): void {
+  if (isShardKey(key)) caches.of(key.bucket).noteFault(key.shard, cause);
 }
 
 /** One read, and what it showed. */
@@ -29,7 +29,7 @@ export async function read({ items, caches }: ProtocolContext, action: ReadActio
     found = await items.read(keys, { consistent }, { timeoutMs });
   } catch (error) {
     if (!(error instanceof RateLimiterUnavailable)) throw error;
-    for (const key of keys) noteSilence(caches, key, error);
+    for (const key of keys) noteFault(caches, key, error);
     return { kind: "unread", cause: error };
   }
   const seen = keys.map((key, i) => {

@@ -8,7 +8,7 @@ import { readOnce } from "./read-items.ts";
 import { RETRY } from "./retry-policy.ts";
 
 /** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
-function withoutContact({ caches, env }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
+function bucketsToRead({ caches, env }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
   if (!env.serverTime.isKnown()) return claims;
   let unknown: Claim[] | undefined;
   for (const claim of claims) {
@@ -34,10 +34,10 @@ export function withoutConfig({ caches }: ProtocolContext, claims: readonly Clai
 export async function inContact(context: ProtocolContext, claims: readonly Claim[], call: Called): Promise<Called> {
   const { clock, env } = context;
   const wasKnown = env.serverTime.isKnown();
-  const unknown = withoutContact(context, claims);
+  const unknown = bucketsToRead(context, claims);
   // Where the clock may be put by what is heard, nobody can tell afterwards how long that took: half of the time is left.
   const halfMs = wasKnown ? 0 : Math.floor(call.timeoutMs / 2);
-  if (unknown.length > 0) await makeContact(context, unknown, { ...call, untilMs: call.untilMs - halfMs });
+  if (unknown.length > 0) await readTogether(context, unknown, { ...call, untilMs: call.untilMs - halfMs });
   if (wasKnown || !env.serverTime.isKnown()) return call;
   // A reading, and a deadline, from before the server's time was known may be off by any amount.
   return called(context, { ...call, nowMs: clock.now(), timeoutMs: Math.max(1, halfMs) });
@@ -53,7 +53,7 @@ interface ContactTime {
  * One read for all buckets that nothing is known of, and for all requests that come for them meanwhile: they go on in their order.
  * Throws `RateLimiterUnavailable` where they cannot be read.
  */
-async function makeContact(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
+async function readTogether(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
   const caches = claims.map(({ bucket }) => context.caches.of(bucket));
   const underWay = new Set(caches.flatMap(({ contact }) => contact ?? []));
   const unasked = claims.filter((_, i) => caches[i]?.contact === undefined);

@@ -47,8 +47,8 @@ export class ShardLanes {
 
 /** Nothing was sent for it. A store that answered nobody meanwhile is a fault; one that was busy with others is none. */
 function lateOutcome(cache: BucketCache, shard: number, { askedAtSequence }: Job): JobOutcome {
-  const silence = cache.silence(shard);
-  if (silence === undefined && cache.isAnsweredSince(shard, askedAtSequence)) return { kind: "contended" };
-  const cause = silence ?? new Error("the store has not answered the previous request yet");
+  const lastFault = cache.lastFault(shard);
+  if (lastFault === undefined && cache.isAnsweredSince(shard, askedAtSequence)) return { kind: "contended" };
+  const cause = lastFault ?? new Error("the store has not answered the previous request yet");
   return { kind: "unavailable", applied: "no", cause };
 }

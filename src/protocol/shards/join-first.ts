@@ -45,8 +45,8 @@ export class JoinFirst {
     this.#background.resize(cache, 1, call.nowMs);
     if (joined.kind === "unavailable") return claims.map(() => joined);
     if (clock.now() < call.untilMs) return undefined;
-    const silence = silenceOf(cache);
-    if (silence !== undefined) return claims.map(() => ({ kind: "unavailable", cause: silence }));
+    const lastFault = lastFaultOf(cache);
+    if (lastFault !== undefined) return claims.map(() => ({ kind: "unavailable", cause: lastFault }));
     // Others wrote to the shards each time: it could not be decided among many.
     const { seen } = joined;
     const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
@@ -59,10 +59,10 @@ function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
 }
 
 /** Why the store did not answer about one of the shards. */
-function silenceOf(cache: BucketCache): unknown {
+function lastFaultOf(cache: BucketCache): unknown {
   for (let shard = 0; shard < cache.shardCount; shard++) {
-    const silence = cache.silence(shard);
-    if (silence !== undefined) return silence;
+    const lastFault = cache.lastFault(shard);
+    if (lastFault !== undefined) return lastFault;
   }
   return undefined;
 }

@@ -6,7 +6,7 @@ import { makeShard } from "./resize.ts";
 import { readWhole } from "./whole.ts";
 
 /** The shard that stands for one that is gone. */
-export async function standInFor(
+export async function replacementShard(
   context: ProtocolContext,
   cache: BucketCache,
   shard: number,

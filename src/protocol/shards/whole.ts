@@ -68,7 +68,7 @@ export function readWhole(
 }
 
 /** A read for work that no caller waits for: each call has its own time. */
-export function unhurried(readingMs: number): WholeRead {
+export function withoutDeadline(readingMs: number): WholeRead {
   return { readingMs, untilMs: Number.POSITIVE_INFINITY, policy: RETRY.readWhole };
 }
 

@@ -4,16 +4,16 @@ import type { Job } from "./job.ts";
 export function mayJoin(first: Job, next: Job): boolean {
   const isAlike = first.kind === next.kind && first.of.set.signature === next.of.set.signature;
   // Together they must stay among the exact numbers.
-  if (!isAlike || isVast(first) || isVast(next)) return false;
+  if (!isAlike || isTooLargeToJoin(first) || isTooLargeToJoin(next)) return false;
   // What is sent together ends together, by the earliest deadline: a job with hardly any time left goes by itself.
   if (Math.abs(next.untilMs - first.untilMs) > (first.untilMs - first.readingMs) / 2) return false;
   // A job that cannot be sent to read configuration again does not hold up those that can.
   return (first.of.origin.reading === undefined) === (next.of.origin.reading === undefined);
 }
 
-function isVast({ amounts }: Job): boolean {
-  return amounts.some(({ milli }) => milli > VAST_MILLI);
+function isTooLargeToJoin({ amounts }: Job): boolean {
+  return amounts.some(({ milli }) => milli > JOINED_AMOUNT_MAX_MILLI);
 }
 
 /** A thousand of these can be summed up. */
-const VAST_MILLI = 1_000_000_000_000;
+const JOINED_AMOUNT_MAX_MILLI = 1_000_000_000_000;

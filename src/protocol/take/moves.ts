@@ -46,12 +46,12 @@ export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, ref
     atLeast(builder, tk, from);
     isBelow(builder, tk, below);
     // What is given back above the capacity is cut off later; until then it must stay among the exact numbers.
-    builder.set(tk, Math.min(TOP_MILLI, milli - move.milli));
+    builder.set(tk, Math.min(STORED_MAX_MILLI, milli - move.milli));
     return;
   }
   const added = milli - move.milli;
   // So much may be given back that it leaves the exact numbers: it stands above the capacity until the next take.
-  if (added > HUGE_MILLI) builder.where(tk, "<=", TOP_MILLI - added);
+  if (added > UNCHECKED_MAX_MILLI) builder.where(tk, "<=", STORED_MAX_MILLI - added);
   // What is taken must be there when the write is applied, not only when the item was seen.
   const least = move.mustFit ? move.milli - milli - refilledMilli : undefined;
   const lowest = from === undefined ? least : Math.max(from, least ?? from);
@@ -73,10 +73,10 @@ export function isBelow(builder: WriteBuilder, tk: string, milli: number | undef
 }
 
 /** No capacity is higher. What stands above it may be stored as this, with room left for what is given back on top. */
-export const TOP_MILLI = DEBT_MAX_MILLI;
+export const STORED_MAX_MILLI = DEBT_MAX_MILLI;
 
 /** An addition so large that it might leave the exact numbers. */
-export const HUGE_MILLI = 1_000_000_000;
+export const UNCHECKED_MAX_MILLI = 1_000_000_000;
 
 /** A write whose numbers are relative to the epoch of an image: it fails on any other epoch, and on a bucket made anew. */
 export function relativeTo(image: Image): WriteBuilder {

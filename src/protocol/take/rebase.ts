@@ -23,7 +23,7 @@ import { keepFor, type Low } from "./expiry.ts";
 import { type Fold, foldsOf, type Piece } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
 import type { Env, Intent, Move, Step } from "./intent.ts";
-import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, TOP_MILLI, traceOf } from "./moves.ts";
+import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, STORED_MAX_MILLI, traceOf } from "./moves.ts";
 import { writeWcu } from "./write-counter.ts";
 
 /**
@@ -213,7 +213,7 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   if (added > Number.MAX_SAFE_INTEGER) {
     return { from: tokensMilli, below: tokensMilli + 1, how: "set", milli: tokensMilli + piece.milli };
   }
-  const mostMilli = TOP_MILLI - added;
+  const mostMilli = STORED_MAX_MILLI - added;
   if (tokensMilli <= mostMilli) return piece;
-  return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
+  return { from: mostMilli + 1, below: piece.below, how: "set", milli: STORED_MAX_MILLI };
 }

@@ -69,7 +69,7 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
       key: this.#key,
       seen,
       doubt,
-      silence: cache.silence(this.#key.shard),
+      lastFault: cache.lastFault(this.#key.shard),
       sheet: cache.sheet(this.#key.shard),
       nonceSlot: nonces.slot,
       freshNonce: nonce === undefined ? nonces.next() : 0,
