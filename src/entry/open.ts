@@ -97,6 +97,12 @@ export interface OpenOptions extends RetentionOptions {
   readonly exact?: boolean;
 }
 
+/**
+ * Twice what is meant to be in use at once: the older half is dropped when the younger is full. Of an id that is forgotten, limits are
+ * read again, which costs some ten times a take from memory.
+ */
+const BUCKETS_MAX = 200_000;
+
 const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   ...{
     store: true,
@@ -176,7 +182,7 @@ export async function prepare(
         unknownEntities,
         unnamedLimits,
         countRefusals: options.countRefusals ?? true,
-        bucketsMax: 10_000,
+        bucketsMax: BUCKETS_MAX,
       },
     };
   } catch (error) {

@@ -41,8 +41,8 @@ export interface NamespaceRows {
   readonly slots: Map<string, Slot>;
 }
 
-/** Remembered rows are dropped all at once past this number; a miss costs one indexed read. */
-const SLOTS_MAX = 10_000;
+/** Remembered rows are dropped all at once past this number; a miss costs one indexed read. As many as ids have their limits remembered. */
+const SLOTS_MAX = 200_000;
 
 /** The last instant that dates know. */
 const LAST_MS = 8_640_000_000_000_000;

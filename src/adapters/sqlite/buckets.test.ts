@@ -16,6 +16,7 @@ import {
   tokensMilli,
 } from "../../../test/sqlite/temp-store.ts";
 import { Limit } from "../../domain/limit.ts";
+import { COLUMNS } from "./bucket-rows.ts";
 
 const RPM = Limit.perMinute("rpm", 10);
 
@@ -141,4 +142,17 @@ test("buckets of a resource are listed by entity, page by page", async (t) => {
   );
   assert.equal(second.cursor, undefined);
   assert.throws(() => buckets.listByResource("gpt-4", { limit: 3, cursor: "?" }), { code: "cursor_invalid" });
+});
+
+test("of 20,000 buckets in use, each row is read once", async (t) => {
+  const { buckets, connection } = openTemp(t);
+  const select = connection.prepare(
+    `SELECT ${COLUMNS} FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?`,
+  );
+  const { mock } = t.mock.method(select, "get");
+  const claims = Array.from({ length: 20_000 }, (_, i) => claim(`key-${i}`, [RPM], { rpm: 1 }));
+  for (let round = 0; round < 3; round++) {
+    await Promise.all(claims.map((one) => buckets.take([one], context(NOON, { timeoutMs: 60_000 }))));
+  }
+  assert.equal(mock.callCount(), 20_000);
 });

@@ -114,12 +114,20 @@ export function configOf([limits, onUnavailable, access, cascade, inherit, appli
   };
 }
 
+/** The same list for the same text: of many ids that go by the same limits, each would otherwise hold its own. */
 function limitsOf(text: unknown): readonly Limit[] {
+  const known = limitsByText.get(text);
+  if (known !== undefined) return known;
   const found = readableJson(text, LIMITS);
   // Whether they are limits in all respects was checked when they were set.
-  if (Array.isArray(found) && found.every((one) => isLimit(one, ANY_CRON))) return found;
-  throw rowUnreadable(text, LIMITS);
+  if (!Array.isArray(found) || !found.every((one) => isLimit(one, ANY_CRON))) throw rowUnreadable(text, LIMITS);
+  if (limitsByText.size >= TEXTS_MAX) limitsByText.clear();
+  limitsByText.set(text, found);
+  return found;
 }
+
+const TEXTS_MAX = 1_000;
+const limitsByText = new Map<unknown, readonly Limit[]>();
 
 const LIMITS = { table: "config", column: "limits", of: "" };
 const ANY_CRON = { problemOf: () => undefined };
