@@ -17,7 +17,7 @@ import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
-import { otherChains } from "./other-chains.ts";
+import { NO_OTHERS, otherChains } from "./other-chains.ts";
 import { notReached, uncountedParts } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
@@ -47,7 +47,7 @@ import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { type Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
+import { type Mode, runAsync, runAsyncOr, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
 import { cannotWait, storeNotSync } from "./sync-request.ts";
 import { type Waiting, WaitingRoom } from "./waiting.ts";
@@ -83,12 +83,11 @@ export class Acquirer {
     this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
     this.#publisher = new EventPublisher(deps.events, settings);
     this.refusals = new RefusalCounts(deps, settings, this.#publisher);
-    const { deny } = this;
     const { returns, clock, scope } = deps;
     const { namespace } = settings;
-    this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny });
+    this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny: this.deny });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
-    this.listeners = { deny, returned, publisher: this.#publisher, lifecycle };
+    this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };
     this.client = new StoreClient(deps, settings, this.listeners);
     this.#maker = {
       client: this.client,
@@ -110,8 +109,7 @@ export class Acquirer {
     } catch (error) {
       return this.nearResources.rethrow(error, request);
     }
-    const answer = runAsync(this.#steps(request, "async", waiting, draft));
-    return answer.catch((error) => this.nearResources.rethrow(error, request));
+    return runAsyncOr(this.#steps(request, "async", waiting, draft), (e) => this.nearResources.rethrow(e, request));
   }
 
   /** One attempt, synchronously. */
@@ -235,11 +233,12 @@ export class Acquirer {
         const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
         let chain = how === "any" ? this.#known(request, nowMs, checkResource) : undefined;
         const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
-        let others: readonly PartChain[];
+        let others = NO_OTHERS;
         try {
           if (hasWaited) deadline ??= new Deadline(this.#deps.clock, timeLeft(this.#settings, nowMs - startedMs));
           chain ??= yield* keptBy(deadline, this.configCache.chain(entityId, resource, nowMs, mode, how));
-          others = yield* keptBy(deadline, otherChains(this.configCache, request, { nowMs, mode, how }));
+          if (request.also !== undefined)
+            others = yield* keptBy(deadline, otherChains(this.configCache, request, { nowMs, mode, how }));
         } catch (error) {
           if (!(error instanceof RateLimiterUnavailable)) throw error;
           // Not even the limits are known.
@@ -258,7 +257,8 @@ export class Acquirer {
           how = "consistent";
           continue;
         }
-        const taken = yield* waitFor(this.client.take(plan.claims, plan.demands, drafting(plan, draft), mode));
+        const answer = this.client.take(plan.claims, plan.demands, drafting(plan, draft), mode);
+        const taken = answer instanceof Promise ? ((yield answer) as Taken) : answer;
         if (taken.kind === "stale") {
           this.configCache.expire(levelsOf(taken.buckets, chain, others));
           // A bucket cast the doubt: what is read now must have what it is about.

@@ -27,7 +27,7 @@ const ROUNDS_MAX = 3;
 export class Lifecycle {
   /** Of the limiter that this one came from by `namespace()`: when that one closes, so does this. */
   readonly #parent: Lifecycle | undefined;
-  readonly #callsUnderWay = new Set<Promise<unknown>>();
+  #calls = new CallsUnderWay();
   readonly #onClosing = new Set<() => void>();
   readonly #onClosed = new Set<() => void>();
   #phase: Phase = "open";
@@ -70,9 +70,9 @@ export class Lifecycle {
   /** A call to the store, which closing waits for. */
   track<Value>(work: MaybePromise<Value>): MaybePromise<Value> {
     if (!(work instanceof Promise)) return work;
-    this.#callsUnderWay.add(work);
-    const ended = () => this.#callsUnderWay.delete(work);
-    work.then(ended, ended);
+    const calls = this.#calls;
+    calls.count++;
+    work.then(calls.ended, calls.ended);
     this.#parent?.track(work);
     return work;
   }
@@ -100,8 +100,10 @@ export class Lifecycle {
     for (const callback of [...this.#onClosing]) callback();
     if (drainMs > 0 && this.#bodies > 0) await this.#noBodies(drainMs, clock);
     // A body that keeps on writing is not waited for.
-    for (let round = 0; round < ROUNDS_MAX && this.#callsUnderWay.size > 0; round++) {
-      await Promise.allSettled([...this.#callsUnderWay]);
+    for (let round = 0; round < ROUNDS_MAX && this.#calls.count > 0; round++) {
+      const calls = this.#calls;
+      this.#calls = new CallsUnderWay();
+      await calls.allEnded();
     }
     await lastWrites();
     if (closeStore !== undefined) {
@@ -121,6 +123,26 @@ export class Lifecycle {
     } finally {
       this.#onNoBodies = undefined;
     }
+  }
+}
+
+/**
+ * Calls that have begun and not ended, counted. A set of their promises would need new tables all the time, and one that has outlived a
+ * collection keeps all that came after it, and what those calls answered, until the next full collection.
+ */
+class CallsUnderWay {
+  count = 0;
+  #onAllEnded: (() => void) | undefined;
+
+  readonly ended = (): void => {
+    this.count--;
+    if (this.count === 0) this.#onAllEnded?.();
+  };
+
+  allEnded(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onAllEnded = resolve;
+    });
   }
 }
 

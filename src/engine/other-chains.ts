@@ -3,7 +3,8 @@ import type { PartChain } from "./plan.ts";
 import { type AcquireRequest, alsoOf } from "./request.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 
-const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
+/** Of a request that takes from one resource. */
+export const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
 
 /** How a chain is read. */
 interface Reading {
@@ -18,7 +19,6 @@ export function* otherChains(
   request: AcquireRequest,
   { nowMs, mode, how }: Reading,
 ): Steps<readonly PartChain[]> {
-  if (request.also === undefined) return NO_OTHERS;
   const chainOf = (resource: string) => configCache.chain(request.entityId, resource, nowMs, mode, how);
   const also = alsoOf(request);
   if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));

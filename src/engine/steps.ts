@@ -9,25 +9,44 @@ export type Steps<Value> = Generator<Promise<unknown>, Value, unknown>;
 /** Whether the calls of some steps may answer with promises. */
 export type Mode = "sync" | "async";
 
-/** The value, waited for if it is a promise: `const chain = yield* waitFor(cache.load(id))`. */
+/**
+ * The value, waited for if it is a promise: `const chain = yield* waitFor(cache.load(id))`. It is one more generator, so that what every take
+ * waits for is written out instead.
+ */
 export function* waitFor<Value>(value: MaybePromise<Value>): Steps<Value> {
   return value instanceof Promise ? ((yield value) as Value) : value;
 }
 
 /** Runs steps to their end. What they throw rejects the promise. */
-export async function runAsync<Value>(steps: Steps<Value>): Promise<Value> {
-  let step = steps.next();
-  while (!step.done) {
-    let value: unknown;
-    try {
-      value = await step.value;
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
+export function runAsync<Value>(steps: Steps<Value>): Promise<Value> {
+  return runAsyncOr(steps, rejected);
+}
+
+function rejected(error: unknown): Promise<never> {
+  return Promise.reject(error);
+}
+
+/** The same; what they throw goes to `failed`, which costs less than a `catch` on the promise of every call. */
+export async function runAsyncOr<Value>(
+  steps: Steps<Value>,
+  failed: (error: unknown) => Promise<Value>,
+): Promise<Value> {
+  try {
+    let step = steps.next();
+    while (!step.done) {
+      let value: unknown;
+      try {
+        value = await step.value;
+      } catch (error) {
+        step = steps.throw(error);
+        continue;
+      }
+      step = steps.next(value);
     }
-    step = steps.next(value);
+    return step.value;
+  } catch (error) {
+    return failed(error);
   }
-  return step.value;
 }
 
 /** Runs steps in the mode "sync" to their end. */
