@@ -38,7 +38,7 @@ import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./
 import { UsageCounter } from "./hour-usage.ts";
 import { requireActive } from "./in-namespace.ts";
 import { LeaseRecords } from "./lease-records.ts";
-import { textList } from "./list-orders.ts";
+import { sameText } from "./list-orders.ts";
 import { isOwnable, OwnedState } from "./owned-state.ts";
 import { MemorySweep } from "./sweep.ts";
 
@@ -168,33 +168,31 @@ export class MemoryBuckets implements BucketStore {
     return keys.map(({ id }) => seenState(this.#data.buckets.get(id)));
   }
 
+  // A line break comes before every character of a name: so ids of buckets sort by entity id, then by resource.
   listKeys({ entityId: wanted }: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>> {
     const { buckets, orders } = this.#data;
-    // A line break comes before every character of a name: so they sort by entity id, then by resource.
-    const keys = function* () {
-      for (const { key } of buckets.values()) {
-        if (wanted === undefined || wanted === key.entityId) yield `${key.entityId}\n${key.resource}`;
-      }
-    };
-    const keyOf = (text: string) => {
-      const [entityId = "", resource = ""] = text.split("\n");
-      const cell = buckets.get(bucketKey(entityId, resource).id);
+    const from = wanted === undefined ? "" : `${wanted}\n`;
+    const itemOf = (id: string) => {
+      const cell = buckets.get(id);
+      if (wanted !== undefined && cell?.key.entityId !== wanted) return "end";
       return seenState(cell) === undefined ? undefined : cell?.key;
     };
-    return orders.pageByTurns(textList(`buckets of entity ${wanted ?? ""}`, keys, keyOf), page);
+    const keysAfter = (id: string, max: number) => buckets.keysAfter(id, max);
+    return orders.pageInOrder({ keysAfter, from, itemOf, textOf: sameText, keyOf: sameText }, page);
   }
 
   listByResource(resource: string, page: PageRequest): MaybePromise<Page<{ key: BucketKey; state: BucketState }>> {
     const { buckets, orders } = this.#data;
-    const ids = function* () {
-      for (const { key } of buckets.values()) if (key.resource === resource) yield key.entityId;
-    };
-    const bucketOf = (entityId: string) => {
-      const cell = buckets.get(bucketKey(entityId, resource).id);
+    const itemOf = (id: string) => {
+      const cell = buckets.get(id);
+      if (cell?.key.resource !== resource) return undefined;
       const state = seenState(cell);
-      return cell === undefined || state === undefined ? undefined : { key: cell.key, state };
+      return state === undefined ? undefined : { key: cell.key, state };
     };
-    return orders.pageByTurns(textList(`buckets of ${resource}`, ids, bucketOf), page);
+    const keysAfter = (id: string, max: number) => buckets.keysAfter(id, max);
+    const textOf = (id: string) => id.slice(0, id.indexOf("\n"));
+    const keyOf = (entityId: string) => bucketKey(entityId, resource).id;
+    return orders.pageInOrder({ keysAfter, from: "", itemOf, textOf, keyOf }, page);
   }
 
   #operate(

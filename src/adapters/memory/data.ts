@@ -15,6 +15,7 @@ import { ConfigHistories } from "./config-histories.ts";
 import type { Counted } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { TurningOrders } from "./list-orders.ts";
+import { OrderedMap } from "./ordered-map.ts";
 import type { OwnedState } from "./owned-state.ts";
 import { emptyRefusals, type RefusalShelf } from "./refusal-shelf.ts";
 
@@ -34,8 +35,8 @@ interface DoneOperation {
 }
 
 export interface NamespaceData {
-  readonly buckets: Map<string, BucketCell>;
-  readonly entities: Map<string, Entity>;
+  readonly buckets: OrderedMap<BucketCell>;
+  readonly entities: OrderedMap<Entity>;
   readonly plans: Map<string, Plan>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
   /** What the scopes said of limits over time, also of those that say nothing any more. */
@@ -68,8 +69,8 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
   let found = data.byNamespace.get(namespaceId);
   if (found === undefined) {
     found = {
-      buckets: new Map(),
-      entities: new Map(),
+      buckets: new OrderedMap(),
+      entities: new OrderedMap(),
       plans: new Map(),
       configs: new Map(),
       versions: new ConfigHistories(),

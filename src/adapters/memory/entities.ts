@@ -13,7 +13,7 @@ import { withStint } from "../../domain/plan-stints.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { InNamespace } from "./in-namespace.ts";
-import { textList } from "./list-orders.ts";
+import { sameText, textList } from "./list-orders.ts";
 import { forgetRefusalsOf } from "./refusals.ts";
 
 export class MemoryEntities extends InNamespace implements EntityStore {
@@ -71,14 +71,9 @@ export class MemoryEntities extends InNamespace implements EntityStore {
 
   list(page: PageRequest): MaybePromise<Page<Entity>> {
     const { entities, orders } = this.data;
-    return orders.pageByTurns(
-      textList(
-        "entities",
-        () => entities.keys(),
-        (id) => entities.get(id),
-      ),
-      page,
-    );
+    const keysAfter = (id: string, max: number) => entities.keysAfter(id, max);
+    const itemOf = (id: string) => entities.get(id);
+    return orders.pageInOrder({ keysAfter, from: "", itemOf, textOf: sameText, keyOf: sameText }, page);
   }
 
   readonly #hierarchy: Hierarchy & PlansKnown = {

@@ -2,6 +2,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { sortedByTurns } from "../../domain/sorting.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Turns } from "../../ports/system.ts";
+import { compareTexts, placeAfter } from "./sorted-texts.ts";
 
 /** A list as it is asked for page by page. */
 export interface KeyedList<Key, Item> {
@@ -17,7 +18,23 @@ export interface KeyedList<Key, Item> {
   readonly keyOf: (text: string) => Key;
 }
 
+/** A list whose keys stand in order already: a page of it costs what it shows, and what it passes over. */
+export interface WalkedList<Item> {
+  /** Up to so many keys after this one, in order. */
+  readonly keysAfter: (key: string, max: number) => readonly string[];
+  /** Every key comes after this text, or all that are wanted do. */
+  readonly from: string;
+  /** `end`: neither this one nor any after it is wanted; undefined: it is passed over. */
+  readonly itemOf: (key: string) => Item | "end" | undefined;
+  /** Cursors are texts. */
+  readonly textOf: (key: string) => string;
+  readonly keyOf: (text: string) => string;
+}
+
 const ORDERS_MAX = 4;
+
+/** So many keys are passed over in one turn. */
+const KEYS_PER_TURN = 2_048;
 
 /**
  * Pages of lists. The order of a long list is kept between its pages, so that it is sorted once and a list costs what it
@@ -94,6 +111,57 @@ export class TurningOrders extends ListOrders {
       ? keys.then((sorted) => this.pageOf(list, sorted, request))
       : this.pageOf(list, keys, request);
   }
+
+  /** A page of a list that is in order. Nothing is kept between its pages: each goes on by its cursor. */
+  pageInOrder<Item>(list: WalkedList<Item>, request: PageRequest): MaybePromise<Page<Item>> {
+    const walk = new PageWalk(list, request);
+    return walk.walk() ?? this.#walked(walk);
+  }
+
+  async #walked<Item>(walk: PageWalk<Item>): Promise<Page<Item>> {
+    for (;;) {
+      await this.#turns.next();
+      const page = walk.walk();
+      if (page !== undefined) return page;
+    }
+  }
+}
+
+/** A page that is being put together: `walk` goes over some keys and answers the page once it is whole. */
+class PageWalk<Item> {
+  readonly #list: WalkedList<Item>;
+  readonly #limit: number;
+  readonly #items: Item[] = [];
+  #last: string | undefined;
+  #at: string;
+
+  constructor(list: WalkedList<Item>, { limit, cursor }: PageRequest) {
+    this.#list = list;
+    this.#limit = limit;
+    this.#at = cursor === undefined ? list.from : list.keyOf(cursor);
+  }
+
+  walk(): Page<Item> | undefined {
+    for (let left = KEYS_PER_TURN; left > 0; ) {
+      const wanted = Math.min(left, this.#limit + 1 - this.#items.length);
+      const keys = this.#list.keysAfter(this.#at, wanted);
+      for (const key of keys) {
+        const item = this.#list.itemOf(key);
+        if (item === "end") return { items: this.#items };
+        if (item === undefined) continue;
+        if (this.#items.length === this.#limit && this.#last !== undefined) {
+          return { items: this.#items, cursor: this.#list.textOf(this.#last) };
+        }
+        this.#items.push(item);
+        this.#last = key;
+      }
+      const last = keys.at(-1);
+      if (last === undefined || keys.length < wanted) return { items: this.#items };
+      this.#at = last;
+      left -= keys.length;
+    }
+    return undefined;
+  }
 }
 
 /** A list whose keys are texts. */
@@ -105,23 +173,6 @@ export function textList<Item>(
   return { name, keys, compare: compareTexts, itemOf, textOf: sameText, keyOf: sameText };
 }
 
-/** By code units, as the other stores do. */
-export function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
-function sameText(text: string): string {
+export function sameText(text: string): string {
   return text;
-}
-
-/** The index of the first key after this one. */
-function placeAfter<Key>(keys: readonly Key[], key: Key, compare: (a: Key, b: Key) => number): number {
-  let from = 0;
-  let to = keys.length;
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if (compare(keys[middle] as Key, key) <= 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
 }

@@ -6,7 +6,8 @@ import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import type { HourUsage } from "./hour-usage.ts";
-import { compareTexts, type KeyedList } from "./list-orders.ts";
+import type { KeyedList } from "./list-orders.ts";
+import { compareTexts } from "./sorted-texts.ts";
 
 /** One window of one bucket: what a line of the list is about. */
 interface WindowKey {
