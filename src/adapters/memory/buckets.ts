@@ -64,7 +64,7 @@ export class MemoryBuckets implements BucketStore {
     this.#calendar = calendar;
     const { usageKeepMs } = all.retention;
     this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar);
-    this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter();
+    this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
     this.#drafted = {
       calendar,
       usage: this.#usage,

@@ -12,7 +12,7 @@ import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
 import { ConfigHistories } from "./config-histories.ts";
-import type { Counted } from "./hour-usage.ts";
+import { type Counted, CountedHours } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { TurningOrders } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
@@ -36,6 +36,7 @@ interface DoneOperation {
 
 export interface NamespaceData {
   readonly buckets: OrderedMap<BucketCell>;
+  readonly countedHours: CountedHours;
   readonly entities: OrderedMap<Entity>;
   readonly plans: Map<string, Plan>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
@@ -70,6 +71,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
   if (found === undefined) {
     found = {
       buckets: new OrderedMap(),
+      countedHours: new CountedHours(),
       entities: new OrderedMap(),
       plans: new Map(),
       configs: new Map(),

@@ -1,5 +1,7 @@
 import type { Amount } from "../../domain/amounts.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
 import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
+import { compareTexts, OrderedTexts } from "./sorted-texts.ts";
 
 /** Net tokens of one bucket in one hour. */
 export interface HourUsage {
@@ -12,16 +14,55 @@ export interface HourUsage {
 
 /** What a cell has of usage. */
 export interface Counted {
+  readonly key: BucketKey;
   /** In the order in which the hours were first counted in; undefined while there are none. */
   hours: HourUsage[] | undefined;
   /** The hour last counted in: nearly always the one wanted next. */
   last: HourUsage | undefined;
 }
 
+/**
+ * The ids of the buckets that were counted in each hour, in order, for lists. Buckets that are gone stay in it until the hour is
+ * dropped.
+ */
+export class CountedHours {
+  readonly #byHour = new Map<number, OrderedTexts>();
+
+  add(hourMs: number, id: string): void {
+    let ids = this.#byHour.get(hourMs);
+    if (ids === undefined) {
+      ids = new OrderedTexts();
+      this.#byHour.set(hourMs, ids);
+    }
+    ids.add(id);
+  }
+
+  /** The oldest first. */
+  hours(): readonly number[] {
+    return [...this.#byHour.keys()].sort((a, b) => a - b);
+  }
+
+  /** Up to so many ids after this one of all these hours together, in order, each once. */
+  idsAfter(hours: readonly number[], id: string, max: number): readonly string[] {
+    const found = hours.map((hourMs) => this.#byHour.get(hourMs)?.after(id, max) ?? []);
+    return found.length === 1 ? (found[0] ?? []) : [...new Set(found.flat())].sort(compareTexts).slice(0, max);
+  }
+
+  /** Drops the hours that ended more than `keepMs` ago. */
+  drop(keepMs: number, nowMs: number): void {
+    for (const hourMs of this.#byHour.keys()) if (isOver(hourMs, keepMs, nowMs)) this.#byHour.delete(hourMs);
+  }
+}
+
 /** Counts usage beside buckets, in as few bytes as ids that come once need. */
 export class UsageCounter {
   /** The names last seen: nearly every bucket counts the same, so that they share one list. */
   #names: readonly string[] = [];
+  readonly #hours: CountedHours;
+
+  constructor(hours: CountedHours) {
+    this.#hours = hours;
+  }
 
   /** Of amounts taken (`sign` 1) or given back (-1). */
   count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
@@ -49,6 +90,7 @@ export class UsageCounter {
       hour = { hourMs, names, tokens: names.map(() => 0), requests: 0 };
       if (cell.hours === undefined) cell.hours = [hour];
       else cell.hours.push(hour);
+      this.#hours.add(hourMs, cell.key.id);
     }
     cell.last = hour;
     return hour;
@@ -81,9 +123,12 @@ export class UsageCounter {
 export function dropHours(cell: Counted, keepMs: number, nowMs: number): void {
   const { hours } = cell;
   if (hours === undefined) return;
-  const beforeMs = nowMs - keepMs - HOUR_MS;
-  if (hours.every(({ hourMs }) => hourMs > beforeMs)) return;
-  const kept = hours.filter(({ hourMs }) => hourMs > beforeMs);
+  const kept = hours.filter(({ hourMs }) => !isOver(hourMs, keepMs, nowMs));
+  if (kept.length === hours.length) return;
   cell.hours = kept.length === 0 ? undefined : kept;
-  if (cell.last !== undefined && cell.last.hourMs <= beforeMs) cell.last = undefined;
+  if (cell.last !== undefined && isOver(cell.last.hourMs, keepMs, nowMs)) cell.last = undefined;
+}
+
+function isOver(hourMs: number, keepMs: number, nowMs: number): boolean {
+  return hourMs <= nowMs - keepMs - HOUR_MS;
 }

@@ -97,9 +97,9 @@ test("a page of a list of 100,000 looks at no more than it shows, the first as w
   assert.ok(turns >= 48, `${turns} turns`);
 });
 
-test("the first page of the buckets of a namespace, a resource or an entity reads the buckets that it shows", async (t) => {
-  const data = newMemoryData({ usageKeepMs: undefined, auditKeepMs: 1 }, systemTurns);
-  const { buckets } = memoryOver(data, createCalendar()).scope("default") as ScopedStore;
+test("the first page of buckets, of a namespace, a resource or an entity, and of usage reads the buckets that it shows", async (t) => {
+  const data = newMemoryData({ usageKeepMs: 86_400_000, auditKeepMs: 1 }, systemTurns);
+  const { buckets, usage } = memoryOver(data, createCalendar()).scope("default") as ScopedStore;
   const set = limitSet([Limit.perMinute("rpm", 10)]);
   const take = [{ limit: "rpm", milli: 1_000 }];
   const context = { nowMs: NOON, timeoutMs: 1_000, generation: undefined, atomic: false };
@@ -121,4 +121,9 @@ test("the first page of the buckets of a namespace, a resource or an entity read
   assert.deepEqual(await read(() => buckets.listKeys({}, { limit: 10 })), [10, 11]);
   assert.deepEqual(await read(() => buckets.listByResource("gpt-4", { limit: 10 })), [10, 11]);
   assert.deepEqual(await read(() => buckets.listKeys({ entityId: "002500" }, { limit: 10 })), [1, 2]);
+  for (const window of ["hourly", "daily"] as const) {
+    const query = { window, fromMs: 0, toMs: NOON + 1 };
+    assert.deepEqual(await read(() => usage.query(query, { limit: 10 })), [10, 11]);
+    assert.deepEqual(await read(() => usage.query({ ...query, entityId: "002500" }, { limit: 10 })), [1, 1]);
+  }
 });

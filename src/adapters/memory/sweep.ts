@@ -52,6 +52,8 @@ export class MemorySweep {
       const { value: cell, done } = this.#cells.next();
       if (done) {
         this.#cells = undefined;
+        // After the cells: what one of them still has stays in the lists.
+        this.#data.countedHours.drop(this.#usageKeepMs, nowMs);
         return;
       }
       this.#look(cell, nowMs);

@@ -1,22 +1,12 @@
 import { ValidationError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { usageNotKept } from "../../domain/retention.ts";
-import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { countersOf, type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import type { HourUsage } from "./hour-usage.ts";
-import type { KeyedList } from "./list-orders.ts";
-import { compareTexts } from "./sorted-texts.ts";
-
-/** One window of one bucket: what a line of the list is about. */
-interface WindowKey {
-  readonly startMs: number;
-  readonly entityId: string;
-  readonly resource: string;
-  /** Of the bucket. */
-  readonly id: string;
-}
+import { sameText, type WalkedList } from "./list-orders.ts";
 
 /** Days and months are sums of hours, made when asked for. */
 export class MemoryUsage implements UsageStore {
@@ -30,36 +20,67 @@ export class MemoryUsage implements UsageStore {
 
   query(query: UsageQuery, page: PageRequest): MaybePromise<Page<UsageSnapshot>> {
     if (!this.#isKept) throw usageNotKept();
-    const { window, entityId, resource, fromMs, toMs } = query;
-    const list: KeyedList<WindowKey, UsageSnapshot> = {
-      name: `usage ${JSON.stringify([window, entityId, resource, fromMs, toMs])}`,
-      keys: () => this.#keys(query),
-      compare,
-      itemOf: (key) => this.#snapshot(query, key),
-      textOf: (key) => `${key.startMs}\n${key.id}`,
-      keyOf,
+    const list: WalkedList<UsageSnapshot> = {
+      keysAfter: (key, max) => this.#keysAfter(query, key, max),
+      from: `${query.fromMs - 1}\n`,
+      itemOf: (key) => this.#snapshot(query, windowIn(key)),
+      textOf: sameText,
+      keyOf: checkedCursor,
     };
-    return this.#data.orders.pageByTurns(list, page);
+    return this.#data.orders.pageInOrder(list, page);
   }
 
-  *#keys({ window, entityId, resource, fromMs, toMs }: UsageQuery): Generator<WindowKey> {
-    for (const { key, hours = [] } of this.#data.buckets.values()) {
-      if (entityId !== undefined && key.entityId !== entityId) continue;
-      if (resource !== undefined && key.resource !== resource) continue;
-      const starts = new Set(hours.map(({ hourMs }) => windowStartMs(window, hourMs)));
-      for (const startMs of starts) {
-        if (startMs < fromMs || startMs >= toMs) continue;
-        yield { startMs, entityId: key.entityId, resource: key.resource, id: key.id };
+  /** Keys are texts of a window's start and a bucket's id. They go from window to window, and in each by entity id and resource. */
+  #keysAfter({ window, entityId, fromMs, toMs }: UsageQuery, key: string, max: number): readonly string[] {
+    const { countedHours } = this.#data;
+    const after = windowIn(key);
+    const first = entityId === undefined ? "" : `${entityId}\n`;
+    const keys: string[] = [];
+    for (const [startMs, hours] of windowsOf(window, countedHours.hours())) {
+      if (startMs < Math.max(fromMs, after.startMs) || startMs >= toMs) continue;
+      const id = startMs === after.startMs && after.id > first ? after.id : first;
+      for (const found of countedHours.idsAfter(hours, id, max - keys.length)) {
+        if (!found.startsWith(first)) break;
+        keys.push(`${startMs}\n${found}`);
       }
+      if (keys.length >= max) break;
     }
+    return keys;
   }
 
-  #snapshot({ window }: UsageQuery, { startMs, entityId, resource, id }: WindowKey): UsageSnapshot | undefined {
+  #snapshot({ window, resource: wanted }: UsageQuery, { startMs, id }: WindowKey): UsageSnapshot | undefined {
+    const cell = this.#data.buckets.get(id);
+    if (cell?.hours === undefined || (wanted !== undefined && cell.key.resource !== wanted)) return undefined;
     const endMs = windowEndMs(window, startMs);
-    const hours = this.#data.buckets.get(id)?.hours?.filter(({ hourMs }) => hourMs >= startMs && hourMs < endMs) ?? [];
+    const hours = cell.hours.filter(({ hourMs }) => hourMs >= startMs && hourMs < endMs);
     if (hours.length === 0) return undefined;
+    const { entityId, resource } = cell.key;
     return { entityId, resource, window, windowStartMs: startMs, windowEndMs: endMs, ...sum(hours) };
   }
+}
+
+/** One window of one bucket: what a line of the list is about. */
+interface WindowKey {
+  readonly startMs: number;
+  /** Of the bucket. */
+  readonly id: string;
+}
+
+/** The hours of each window. */
+function windowsOf(window: UsageWindow, hours: readonly number[]): ReadonlyMap<number, readonly number[]> {
+  const windows = new Map<number, number[]>();
+  for (const hourMs of hours) {
+    const startMs = windowStartMs(window, hourMs);
+    const known = windows.get(startMs);
+    if (known === undefined) windows.set(startMs, [hourMs]);
+    else known.push(hourMs);
+  }
+  return windows;
+}
+
+function windowIn(key: string): WindowKey {
+  const end = key.indexOf("\n");
+  return { startMs: Number(key.slice(0, end)), id: key.slice(end + 1) };
 }
 
 function sum(hours: readonly HourUsage[]) {
@@ -72,19 +93,13 @@ function sum(hours: readonly HourUsage[]) {
   return { ...countersOf(counted), requests };
 }
 
-function compare(a: WindowKey, b: WindowKey): number {
-  if (a.startMs !== b.startMs) return a.startMs - b.startMs;
-  return compareTexts(a.entityId, b.entityId) || compareTexts(a.resource, b.resource);
-}
-
-function keyOf(text: string): WindowKey {
+function checkedCursor(text: string): string {
   const [start, entityId, resource] = text.split("\n");
-  const startMs = Number(start);
-  if (resource === undefined || entityId === undefined || !Number.isSafeInteger(startMs)) {
+  if (resource === undefined || entityId === undefined || !Number.isSafeInteger(Number(start))) {
     throw new ValidationError(
       "cursor_invalid",
       `${JSON.stringify(text)} is not a cursor of this list; pass the cursor of the previous page.`,
     );
   }
-  return { startMs, entityId, resource, id: `${entityId}\n${resource}` };
+  return text;
 }
