@@ -2,8 +2,10 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
+import { rulesOf } from "./kinds/table.ts";
+import { marksAfterUse } from "./limit-kinds.ts";
 import { MILLI_MAX } from "./limit-numbers.ts";
-import { boundaryAfter, type LimitState, periodEndMs, renewed } from "./limit-state.ts";
+import { type LimitState, renewed } from "./limit-state.ts";
 
 /** What became of a purchase. `tooLarge`: nothing was done, as the limit would hold more than can be counted exactly. */
 export type ToppedUp =
@@ -64,25 +66,20 @@ export function resetLimits(
     if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0 };
     // Leases from before the reset give nothing back after it.
     // Forgotten, it would count its resets anew when it comes back within the period, and what was taken before this one would
-    // be given back after it. A session knows its window by when it opened.
-    const rememberUntilMs = held.limit.reset === undefined ? 0 : periodEndMs(held.limit, atMs, calendar);
+    // be given back after it. What is closed has no period, and knows the next one by when it opens.
+    const rules = rulesOf(held.limit);
+    const rememberUntilMs = rules.isClosed(full.quota) ? 0 : rules.endMs(held.limit, full.quota, atMs, calendar);
     return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs };
   });
   return assembled({ ...state, limits }, calendar);
 }
 
 /** When a quota's balance is full again by itself; undefined for what drips, and for a session that has not begun. */
-export function resetsAtMs(held: LimitState, nowMs: number, calendar: Calendar): number | undefined {
-  if (held.limit.reset === undefined && held.quota?.windowStartMs === undefined) return undefined;
-  // Boundaries of windows lie between; the reset is the one at which it is renewed.
-  const timeless = { ...held, limit: withoutWindows(held.limit) };
-  const atMs = boundaryAfter(timeless, nowMs, calendar);
+export function resetsAtMs({ limit, quota }: LimitState, nowMs: number, calendar: Calendar): number | undefined {
+  const rules = rulesOf(limit);
+  if (quota === undefined || rules.isClosed(quota)) return undefined;
+  const atMs = rules.endMs(limit, quota, nowMs, calendar);
   return atMs === Number.POSITIVE_INFINITY ? undefined : atMs;
-}
-
-function withoutWindows(limit: LimitState["limit"]): LimitState["limit"] {
-  const { schedule: _, ...rest } = limit;
-  return rest;
 }
 
 function filled(held: LimitState, milli: number, elapsedMs: number): LimitState {
@@ -91,15 +88,15 @@ function filled(held: LimitState, milli: number, elapsedMs: number): LimitState 
 }
 
 function extended(held: LimitState, milli: number, atMs: number): LimitState {
-  const { limit, terms, quota } = held;
+  const { terms } = held;
+  // What is bought begins to count now: a session that had not begun does.
+  const quota = marksAfterUse(held, milli, atMs);
   if (quota === undefined) return held;
   const capacityMilli = terms.capacityMilli + milli;
-  // What is bought begins to count now: a session that had not begun does.
-  const windowStartMs = limit.resetAfterMs === undefined ? undefined : (quota.windowStartMs ?? atMs);
   return {
     ...held,
     terms: { ...terms, capacityMilli },
     tokensMilli: Math.min(held.tokensMilli, terms.capacityMilli) + milli,
-    quota: { windowStartMs, topUpMilli: quota.topUpMilli + milli, resets: quota.resets },
+    quota: { ...quota, topUpMilli: quota.topUpMilli + milli },
   };
 }

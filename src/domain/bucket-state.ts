@@ -4,6 +4,8 @@ import { debit, take } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
 import type { Calendar } from "./calendar.ts";
 import { changedLimit, countFrom, withResets } from "./changed-limit.ts";
+import { rulesOf } from "./kinds/table.ts";
+import { marksAfterUse } from "./limit-kinds.ts";
 import {
   epochAgeMaxMs,
   knowsMore,
@@ -345,12 +347,10 @@ function changeTokens(
           ? take(held, terms, nowMs - epochMs, milli)
           : debit(held, terms, nowMs - epochMs, milli);
       if (tokensMilli === undefined) return undefined;
-      let { quota } = held;
-      if (limit.resetAfterMs !== undefined && milli > 0 && quota?.windowStartMs === undefined) {
-        // The first use opens the window. A clock behind the epoch opens it at the epoch.
-        const windowStartMs = Math.max(nowMs, epochMs);
-        quota = { windowStartMs, topUpMilli: quota?.topUpMilli ?? 0, resets: quota?.resets ?? 0 };
-        validUntilMs = Math.min(validUntilMs, windowStartMs + limit.resetAfterMs);
+      // A clock behind the epoch uses it at the epoch.
+      const quota = held.quota === undefined ? undefined : marksAfterUse(held, milli, Math.max(nowMs, epochMs));
+      if (quota !== undefined && quota !== held.quota) {
+        validUntilMs = Math.min(validUntilMs, rulesOf(limit).windowEndMs(limit, quota));
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
       limits[i] = {

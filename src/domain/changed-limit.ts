@@ -1,16 +1,17 @@
 import type { Calendar } from "./calendar.ts";
-import { kindOf, type Limit } from "./limit.ts";
-import { fullLimit, type LimitState, NO_MARKS, renewed, sameRule, termsAt, underTerms } from "./limit-state.ts";
+import { NO_MARKS } from "./kinds/kind.ts";
+import { rulesOf } from "./kinds/table.ts";
+import type { Limit } from "./limit.ts";
+import { fullLimit, type LimitState, renewed, sameRule, termsAt, underTerms } from "./limit-state.ts";
 import { rememberedUntilMs } from "./remembered.ts";
 
 /** A limit that is another one from `atMs` on, where it stands then: what it holds stays, as far as there is room in both. */
 export function changedLimit(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
-  const kind = kindOf(limit);
+  const rules = rulesOf(limit);
   const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
   const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
-  // A session that is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
-  const isClosed = old.limit.resetAfterMs !== undefined && marks.windowStartMs === undefined;
-  if (kind === "session" && isClosed && rememberUntilMs === 0) {
+  // What is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
+  if (rules.opensWindow && rulesOf(old.limit).isClosed(marks) && rememberUntilMs === 0) {
     return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
   }
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
@@ -18,17 +19,13 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
   const ruled = sameRule(old.limit, limit)
     ? marks
     : { ...marks, resets: Math.max(countFrom(atMs, 0), marks.resets + 1) };
-  const quota = kind === "drip" ? undefined : ruled;
+  const quota = rules.marks === undefined ? undefined : ruled;
   const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
   // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
   const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
   const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
   // Its window may be over under the new length.
-  if (
-    kind === "session" &&
-    quota?.windowStartMs !== undefined &&
-    quota.windowStartMs + (limit.resetAfterMs ?? 0) <= atMs
-  ) {
+  if (quota?.windowStartMs !== undefined && rules.windowEndMs(limit, quota) <= atMs) {
     return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
   }
   // A closed session is full, nothing was bought for it, and no earlier rule counts still; any other must have begun.
@@ -41,10 +38,10 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     configured: true,
     tokensMilli,
     remainder,
-    quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
+    quota: quota && { ...quota, windowStartMs: rules.opensWindow ? begun : undefined },
     part: old.part,
     rememberUntilMs,
-    resetsBefore: kind === "drip" ? marks.resets : 0,
+    resetsBefore: quota === undefined ? marks.resets : 0,
   };
 }
 

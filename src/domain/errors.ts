@@ -1,6 +1,6 @@
 import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { levelName } from "./level-names.ts";
-import type { LimitKind } from "./limit-kind.ts";
+import { CUSTOMER_KINDS } from "./limit-kind.ts";
 import type { Status } from "./status.ts";
 import { waitWords } from "./wait-words.ts";
 import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
@@ -249,7 +249,7 @@ export class RateLimitExceeded extends LimiterError {
     const showsAll = levelsOf(options) === "all";
     const violated = [...new Set(this.violations.map((status) => this.#policyOf(status)))];
     const own = { entityId: this.#levels[0] ?? this.primary.entityId, resource: this.primary.resource };
-    const kinds = new Map(this.violations.map((status) => [this.#policyOf(status), KINDS[status.kind]]));
+    const kinds = new Map(this.violations.map((status) => [this.#policyOf(status), CUSTOMER_KINDS[status.kind]]));
     return {
       ...super.toProblem(options),
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -280,13 +280,6 @@ export class RateLimitExceeded extends LimiterError {
     return levelName(name, level);
   }
 }
-
-/** What a refused limit is to its customer. */
-const KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session">> = {
-  drip: "rate",
-  calendar: "quota",
-  session: "session",
-};
 
 interface Refused {
   readonly entityId: string;

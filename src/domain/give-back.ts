@@ -3,24 +3,11 @@ import type { Amount } from "./amounts.ts";
 import type { BucketState, LimitState } from "./bucket-state.ts";
 import { findLimit } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { periodEndMs, sameReset } from "./limit-state.ts";
-import type { Reset } from "./schedule.ts";
+import { sameReset } from "./kinds/calendar.ts";
+import type { PeriodPin } from "./kinds/kind.ts";
+import { rulesOf } from "./kinds/table.ts";
 
-/** In which period of a quota something was taken: it is given back into that one, never into the next. */
-export interface PeriodPin {
-  readonly limit: string;
-  /** Of a calendar quota: its period is known by its end, as long as the calendar it goes by stays the same. */
-  readonly reset: Reset | undefined;
-  /** End of the calendar period; `Infinity` for a session. */
-  readonly untilMs: number;
-  readonly windowStartMs: number | undefined;
-  readonly resets: number;
-  /**
-   * Only where one take came from several periods of the limit, as shards that got its rule at different instants have them: how
-   * much of it is this period's.
-   */
-  readonly milli?: number;
-}
+export type { PeriodPin };
 
 /**
  * What a take leaves behind for giving it back: when it was, not where. A value: it may be stored and read by any process, and
@@ -49,9 +36,9 @@ export function ticketOf(state: BucketState, amounts: readonly Amount[], nowMs: 
     const held = findLimit(state, name);
     if (held?.quota === undefined) continue;
     const { windowStartMs, resets } = held.quota;
-    const untilMs = periodEndMs(held.limit, Math.max(nowMs, state.epochMs), calendar);
+    const { reset, untilMs } = rulesOf(held.limit).pin(held.limit, Math.max(nowMs, state.epochMs), calendar);
     pins ??= [];
-    pins.push({ limit: name, reset: held.limit.reset, untilMs, windowStartMs, resets });
+    pins.push({ limit: name, reset, untilMs, windowStartMs, resets });
     // An earlier request has an earlier reading. One with the same reading that still holds something keeps the window open.
     if (windowStartMs !== undefined && windowStartMs >= nowMs) opened = [...(opened ?? []), name];
   }
@@ -79,8 +66,7 @@ export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, n
   const pin = pinOf(ticket, name);
   if (quota === undefined) return pin === undefined;
   if (pin === undefined || pin.resets !== quota.resets || pin.windowStartMs !== quota.windowStartMs) return false;
-  if (limit.resetAfterMs === undefined) return sameReset(pin.reset, limit.reset) && nowMs < pin.untilMs;
-  return quota.windowStartMs !== undefined && nowMs < quota.windowStartMs + limit.resetAfterMs;
+  return rulesOf(limit).isOf(limit, quota, pin, nowMs);
 }
 
 /**
@@ -89,7 +75,7 @@ export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, n
  */
 export function hasComeTo(held: LimitState, ticket: Ticket, atMs: number, calendar: Calendar): boolean {
   const { untilMs = Number.POSITIVE_INFINITY } = pinOf(ticket, held.name) ?? {};
-  return !Number.isFinite(untilMs) || periodEndMs(held.limit, atMs, calendar) === untilMs;
+  return !Number.isFinite(untilMs) || rulesOf(held.limit).pin(held.limit, atMs, calendar).untilMs === untilMs;
 }
 
 export function pinOf({ pins }: Ticket, limit: string): PeriodPin | undefined {

@@ -3,3 +3,10 @@
  * first use.
  */
 export type LimitKind = "drip" | "calendar" | "session";
+
+/** What a refused limit is to its customer. */
+export const CUSTOMER_KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session">> = {
+  drip: "rate",
+  calendar: "quota",
+  session: "session",
+};

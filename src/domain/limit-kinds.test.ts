@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calendar } from "../../test/limits/calendar-kit.ts";
+import { rulesOf } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { marksAfterUse, opensWindow, rewound, traitsOf } from "./limit-kinds.ts";
+import { marksAfterUse, opensWindow, rewound } from "./limit-kinds.ts";
 import { advanceLimit, fullLimit, type LimitState } from "./limit-state.ts";
 
 const NOON = Date.UTC(2026, 0, 1, 12);
@@ -17,9 +18,15 @@ function holding(limit: Limit, tokens: number): LimitState {
 }
 
 test("only a limit that drips refills steadily, and only a session opens a window", () => {
-  assert.deepEqual(traitsOf(drip), { refillsSteadily: true, opensWindow: false });
-  assert.deepEqual(traitsOf(daily), { refillsSteadily: false, opensWindow: false });
-  assert.deepEqual(traitsOf(session), { refillsSteadily: false, opensWindow: true });
+  const all = [drip, daily, session].map(rulesOf);
+  assert.deepEqual(
+    all.map(({ refillsSteadily }) => refillsSteadily),
+    [true, false, false],
+  );
+  assert.deepEqual(
+    all.map(({ opensWindow: opens }) => opens),
+    [false, false, true],
+  );
 });
 
 test("a window is opened by the first use, and by no later one", () => {

@@ -1,30 +1,12 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Calendar } from "./calendar.ts";
-import { kindOf, type Limit } from "./limit.ts";
-import type { LimitKind } from "./limit-kind.ts";
-import { type LimitState, NO_MARKS, periodEndMs, type QuotaMarks, termsAt } from "./limit-state.ts";
-
-/** What is different between the kinds of limits, for code that stores buckets and need not know the kinds themselves. */
-interface KindTraits {
-  /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
-  readonly refillsSteadily: boolean;
-  /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
-  readonly opensWindow: boolean;
-}
-
-const TRAITS: Readonly<Record<LimitKind, KindTraits>> = {
-  drip: { refillsSteadily: true, opensWindow: false },
-  calendar: { refillsSteadily: false, opensWindow: false },
-  session: { refillsSteadily: false, opensWindow: true },
-};
-
-export function traitsOf(limit: Limit): KindTraits {
-  return TRAITS[kindOf(limit)];
-}
+import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
+import { rulesOf } from "./kinds/table.ts";
+import { type LimitState, termsAt } from "./limit-state.ts";
 
 /** Whether a use of so much opens the window of a limit. */
 export function opensWindow({ limit, quota }: LimitState, milli: number): boolean {
-  return milli > 0 && quota?.windowStartMs === undefined && traitsOf(limit).opensWindow;
+  return milli > 0 && quota?.windowStartMs === undefined && rulesOf(limit).opensWindow;
 }
 
 /** The marks of a limit after a use of so much at an instant. */
@@ -49,13 +31,15 @@ export function rewound(
 ): Rewound {
   const { limit, quota } = held;
   const terms = termsAt(limit, quota?.topUpMilli ?? 0, toMs, calendar, held.part);
-  if (traitsOf(limit).refillsSteadily) {
+  const rules = rulesOf(limit);
+  if (rules.refillsSteadily) {
     const lostMilli = Math.min(terms.capacityMilli, refilledMilli(0, terms, fromMs - toMs));
     return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lostMilli, remainder: 0 }, lostMilli };
   }
   const windowStartMs = windowBefore(held, { fromMs, toMs });
-  const isFilled =
-    limit.reset === undefined ? windowStartMs !== quota?.windowStartMs : periodEndMs(limit, toMs, calendar) <= fromMs;
+  const isFilled = rules.opensWindow
+    ? windowStartMs !== quota?.windowStartMs
+    : rules.endMs(limit, quota ?? NO_MARKS, toMs, calendar) <= fromMs;
   if (!isFilled) return { limit: { ...held, terms, remainder: 0 }, lostMilli: 0 };
   const tokensMilli = Math.min(held.tokensMilli, 0);
   return {
@@ -69,10 +53,11 @@ export function rewound(
  * before it, which may have ended in between: it counts as open until then, as long as a window can have been.
  */
 function windowBefore(
-  { limit, quota }: LimitState,
+  { limit, terms, quota }: LimitState,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): number | undefined {
-  const { resetAfterMs } = limit;
-  if (resetAfterMs === undefined || (quota?.windowStartMs ?? fromMs) <= toMs) return quota?.windowStartMs;
-  return Math.min(fromMs, toMs + resetAfterMs) - resetAfterMs;
+  const rules = rulesOf(limit);
+  if (!rules.opensWindow || (quota?.windowStartMs ?? fromMs) <= toMs) return quota?.windowStartMs;
+  const lengthMs = rules.lengthMs(limit, terms);
+  return Math.min(fromMs, toMs + lengthMs) - lengthMs;
 }

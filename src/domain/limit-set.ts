@@ -1,5 +1,6 @@
 import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
+import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { REQUESTS } from "./measures.ts";
 
@@ -106,13 +107,12 @@ function signatureOf({
   refillPeriodMs,
   soft,
   schedule,
-  reset,
-  resetAfterMs,
+  ...limit
 }: Limit): string {
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
-  if (soft === undefined && schedule === undefined && reset === undefined && resetAfterMs === undefined) return plain;
-  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, reset ?? 0, resetAfterMs ?? 0]);
+  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain;
+  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]);
 }
 
 /** A bucket is rebased when its epoch is this old, so that products stay small. */

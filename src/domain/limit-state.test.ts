@@ -12,7 +12,8 @@ import {
 } from "../../test/limits/kind-arbitraries.ts";
 import { SlowLimit } from "../../test/limits/slow-limit.ts";
 import { levelMilli } from "../bucket/level.ts";
-import { capacityMaxMilli, kindOf, limitMakers } from "./limit.ts";
+import { kindOf } from "./kinds/table.ts";
+import { capacityMaxMilli, limitMakers } from "./limit.ts";
 import { advanceLimit, boundaryAfter, fullLimit, type LimitState, termsAt } from "./limit-state.ts";
 import type { ScheduleEntry } from "./schedule.ts";
 import { searchFor } from "./search.ts";

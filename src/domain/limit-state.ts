@@ -5,22 +5,10 @@ import { dripMs } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
 import { cutByWindows } from "./cut-by-windows.ts";
-import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
-import { effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
-import { canonicalFields } from "./schedule-grammar.ts";
-
-/** What a quota remembers besides its balance. */
-export interface QuotaMarks {
-  /** When the window of a session quota opened; undefined while it is closed, and then the quota is full. */
-  readonly windowStartMs: number | undefined;
-  /** What was bought on top for this period; it is part of the capacity until the next reset. */
-  readonly topUpMilli: number;
-  /**
-   * Tells beginnings within one period apart, so that a lease from before one gives nothing back after it: how often an
-   * operator began anew by hand, counted on from the instant at which the bucket was made or the quota got another rule.
-   */
-  readonly resets: number;
-}
+import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
+import { kindOf, rulesOf } from "./kinds/table.ts";
+import { capacityMaxMilli, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
+import { effectiveTerms, TZ_DEFAULT } from "./schedule.ts";
 
 /** One limit on a bucket, relative to the bucket's epoch. */
 export interface LimitState extends Balance {
@@ -43,9 +31,6 @@ export interface LimitState extends Balance {
   readonly resetsBefore: number;
 }
 
-/** Of a quota that was never used. */
-export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
-
 /** A limit that was never taken from: full at the capacity in force. */
 export function fullLimit(
   limit: Limit,
@@ -57,7 +42,7 @@ export function fullLimit(
   const own = grantedAnew(part);
   const terms =
     limit.schedule === undefined && own === undefined ? baseTerms(limit) : termsAt(limit, 0, atMs, calendar, own);
-  const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
+  const quota = rulesOf(limit).marks;
   const tokensMilli = terms.capacityMilli;
   return {
     name: limit.name,
@@ -105,17 +90,10 @@ export function termsAt(
 
 /** The next instant after `atMs` at which time does something other than drip; `Infinity` when nothing lies ahead. */
 export function boundaryAfter({ limit, quota }: LimitState, atMs: number, calendar: Calendar): number {
-  let next = windowChangeAfter(limit, atMs, calendar);
-  if (limit.reset !== undefined) next = Math.min(next, periodEndMs(limit, atMs, calendar));
-  if (limit.resetAfterMs !== undefined && quota?.windowStartMs !== undefined) {
-    next = Math.min(next, quota.windowStartMs + limit.resetAfterMs);
-  }
-  return next;
-}
-
-/** The next reset of a calendar quota. */
-export function periodEndMs({ reset }: Limit, atMs: number, calendar: Calendar): number {
-  return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? TZ_DEFAULT, atMs);
+  const next = windowChangeAfter(limit, atMs, calendar);
+  if (quota === undefined) return next;
+  const rules = rulesOf(limit);
+  return rules.isClosed(quota) ? next : Math.min(next, rules.endMs(limit, quota, atMs, calendar));
 }
 
 /**
@@ -153,22 +131,12 @@ function advancedBy(
   if (toMs <= fromMs) return state;
   const { limit, quota } = state;
   if (quota === undefined) return throughWindows(state, fromMs, toMs, calendar, steps);
-  if (limit.resetAfterMs !== undefined) {
-    const { windowStartMs } = quota;
-    // Closed, or over by then: full at what it holds then, whatever lay between.
-    if (windowStartMs === undefined || windowStartMs + limit.resetAfterMs <= toMs) {
-      return steps?.take() === false ? undefined : renewed(state, toMs, calendar);
-    }
-    return throughWindows(state, fromMs, toMs, calendar, steps);
-  }
-  const resetMs =
-    limit.reset === undefined
-      ? Number.NEGATIVE_INFINITY
-      : calendar.previousReset(limit.reset.cron, limit.reset.tz ?? TZ_DEFAULT, toMs);
-  // Nothing from before the last reset matters any more.
-  if (resetMs > fromMs && steps?.take() === false) return undefined;
-  if (resetMs > fromMs) return throughWindows(renewed(state, resetMs, calendar), resetMs, toMs, calendar, steps);
-  return throughWindows(state, fromMs, toMs, calendar, steps);
+  const filledMs = rulesOf(limit).filledMs(limit, quota, toMs, calendar);
+  if (filledMs <= fromMs) return throughWindows(state, fromMs, toMs, calendar, steps);
+  // Nothing from before it was full again matters any more.
+  if (steps?.take() === false) return undefined;
+  const full = renewed(state, filledMs, calendar);
+  return filledMs === toMs ? full : throughWindows(full, filledMs, toMs, calendar, steps);
 }
 
 /** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
@@ -208,14 +176,7 @@ function sharedOut({ capacityMilli, refillAmountMilli, refillPeriodMs }: Terms, 
 
 /** Whether two limits are full again by the same rule: then what was taken under the one is given back under the other. */
 export function sameRule(a: Limit, b: Limit): boolean {
-  return kindOf(a) === kindOf(b) && sameReset(a.reset, b.reset);
-}
-
-/** Whether two resets are the same, however they are written: Sunday is 0 and 7, and no zone is UTC. */
-export function sameReset(a: Reset | undefined, b: Reset | undefined): boolean {
-  if (a === b) return true;
-  if (a === undefined || b === undefined || (a.tz ?? TZ_DEFAULT) !== (b.tz ?? TZ_DEFAULT)) return false;
-  return a.cron === b.cron || canonicalFields(a.cron).join(" ") === canonicalFields(b.cron).join(" ");
+  return kindOf(a) === kindOf(b) && rulesOf(a).isSameRule(a, b);
 }
 
 /** The same balance under other terms: clipped, and its fraction converted to the new period. */

@@ -1,11 +1,11 @@
 import { amountOfText } from "./amount-text.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText } from "./limit-words.ts";
+import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { shown } from "./names.ts";
-import { RESETS } from "./reset-names.ts";
-import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
 
@@ -20,27 +20,31 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
+  const tz = said.tz ?? TZ_DEFAULT;
+  const kinds = TEXTS.filter(({ word }) => said.own.has(word));
+  const [fields] = kinds.map(({ word, read }) => read(said.own.get(word) ?? "", tz));
+  if (typeof fields === "string") throw invalid(spec, fields);
   const base = baseOf(spec, terms);
   const make = limitMakers(calendar);
-  const isQuota = said.reset !== undefined || said.afterMs !== undefined;
+  const isQuota = kinds.length > 0;
   if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
-    throw invalid(spec, "a quota (reset=, after=) has neither period nor burst; give its capacity alone");
+    throw invalid(spec, `a quota (${wordList(TEXTS)}) has neither period nor burst; give its capacity alone`);
   }
-  if (said.tz !== undefined && said.reset === undefined && said.windows.length === 0) {
+  if (said.tz !== undefined && !kinds.some(({ hasZone }) => hasZone) && said.windows.length === 0) {
     throw invalid(spec, "tz= is the zone of reset= and when=, and neither is given; give one, or leave it out");
   }
-  const tz = said.tz ?? TZ_DEFAULT;
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const measure = said.counts === undefined ? {} : { counts: said.counts };
   const kind = { ...measure, ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
-  if (said.reset !== undefined && said.afterMs !== undefined) {
+  if (kinds.length > 1) {
+    const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
       spec,
-      "it has reset= and after=; a quota resets by the calendar or after its first use, not both: give one",
+      `it has ${one}= and ${other}=; a quota resets by the calendar or after its first use, not both: give one`,
     );
   }
-  if (said.reset !== undefined) return make.quota(name, base.amount, { reset: { cron: said.reset, tz }, ...kind });
-  if (said.afterMs !== undefined) return make.quota(name, base.amount, { resetAfterMs: said.afterMs, ...kind });
+  // The one field that is there, whichever it is.
+  if (fields !== undefined) return make.quota(name, base.amount, { ...(fields as { reset: Reset }), ...kind });
   const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
   return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...kind });
 }
@@ -52,36 +56,42 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule = [], reset, resetAfterMs } = limit;
-  const isQuota = reset !== undefined || resetAfterMs !== undefined;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule = [] } = limit;
+  const form = formOf(limit);
+  const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
   const terms = isQuota ? amountText(capacity) : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
-  const tz = reset?.tz ?? schedule[0]?.tz ?? TZ_DEFAULT;
+  const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
     ...(soft ? ["soft"] : []),
-    ...(reset === undefined ? [] : [`reset=${RESETS.find(([, cron]) => cron === reset.cron)?.[0] ?? reset.cron}`]),
-    ...(resetAfterMs === undefined ? [] : [`after=${durationText(resetAfterMs)}`]),
+    ...TEXTS.flatMap(({ word, written }) => {
+      const value = written(limit);
+      return value === undefined ? [] : [`${word}=${value}`];
+    }),
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
     ...(counts === undefined ? [] : [`counts=${counts}`]),
   ].join(",");
 }
 
+/** Words of a limit's text that take a value. */
+export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts"];
+
 /** A comma begins a word only before one of the words: a cron may have commas. */
 const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
 
 interface Words {
   soft: boolean;
-  reset?: string;
-  afterMs?: number;
   tz?: string;
   counts?: string;
   readonly windows: string[];
+  /** Words that only limits of one kind have. */
+  readonly own: Map<string, string>;
 }
 
 function wordsIn(spec: string, words: readonly string[]): Words {
-  const said: Words = { soft: false, windows: [] };
+  const said: Words = { soft: false, windows: [], own: new Map() };
   const once = (known: unknown, word: string) => {
     if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
   };
@@ -94,14 +104,6 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         once(said.soft, "soft");
         said.soft = true;
         break;
-      case "reset":
-        once(said.reset, "reset=");
-        said.reset = value;
-        break;
-      case "after":
-        once(said.afterMs, "after=");
-        said.afterMs = afterMsOf(spec, value);
-        break;
       case "tz":
         once(said.tz, "tz=");
         said.tz = value;
@@ -110,18 +112,19 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         once(said.counts, "counts=");
         said.counts = value;
         break;
-      default:
+      case "when":
         said.windows.push(value);
+        break;
+      default:
+        once(said.own.get(key), `${key}=`);
+        said.own.set(key, value);
     }
   }
   return said;
 }
 
-function afterMsOf(spec: string, value: string): number {
-  const ms = durationMs(value);
-  if (ms === undefined)
-    throw invalid(spec, `after=${value} is not a duration; give one such as after=30s, 5m, 5h or 1d`);
-  return ms;
+function wordList(words: readonly { readonly word: string }[]): string {
+  return words.map(({ word }) => `${word}=`).join(", ");
 }
 
 interface Terms {
@@ -140,7 +143,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return "give AMOUNT[/PERIOD][:BURST], then any of soft, reset=, after=, when=, tz=, counts=";
+    return `give AMOUNT[/PERIOD][:BURST], then any of soft, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOfText(first);

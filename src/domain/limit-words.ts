@@ -1,6 +1,3 @@
-/** Words of a limit's text that take a value. */
-export const LIMIT_WORDS = ["reset", "after", "when", "tz", "counts"] as const;
-
 export const PERIODS: Readonly<Record<string, number>> = {
   ...{ s: 1_000, sec: 1_000, second: 1_000, seconds: 1_000 },
   ...{ m: 60_000, min: 60_000, minute: 60_000, minutes: 60_000 },

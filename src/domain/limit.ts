@@ -1,13 +1,14 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import type { KindFields } from "./kinds/kind.ts";
+import { FORMS, formOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
-import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, checkMeasure, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
-import { checkReset, checkSchedule } from "./schedule-check.ts";
+import { checkSchedule } from "./schedule-check.ts";
 
 export { PERIOD_MAX_MS, TOKENS_MAX };
 
@@ -19,7 +20,7 @@ const LIMITS_MAX = 16;
  * `capacity`), or it is a quota that resets, by the calendar or some time after its first use (`refillAmount` is 0). A
  * plain, frozen value that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and the other makers.
  */
-export interface Limit<Name extends string = string, Measure extends string = Name> {
+export interface Limit<Name extends string = string, Measure extends string = Name> extends KindFields {
   /** Its name, once in a bucket. */
   readonly name: Name;
   /** The measure that it counts. Absent: the measure of its own name. */
@@ -34,10 +35,6 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   readonly soft?: true;
   /** Windows with another capacity or rate. The first window that matches counts. */
   readonly schedule?: readonly ScheduleEntry[];
-  /** Of a calendar quota: when it is full again. */
-  readonly reset?: Reset;
-  /** Of a session quota: how long after its first use it is full again, in ms. */
-  readonly resetAfterMs?: number;
 }
 
 /** Options of every maker of limits. */
@@ -205,13 +202,12 @@ function checkLimit<Name extends string, Measure extends string>(
   LIMIT.check(limit, `Limit "${name}"`);
   const capacity = wholeTokens(name, "capacity", limit.capacity, 1);
   const refillPeriodMs = wholeSecondsMs(name, "refillPeriodMs", limit.refillPeriodMs);
-  const reset = limit.reset === undefined ? undefined : checkReset(name, limit.reset, calendar);
-  const resetAfterMs =
-    limit.resetAfterMs === undefined ? undefined : wholeSecondsMs(name, "resetAfterMs", limit.resetAfterMs);
-  if (reset !== undefined && resetAfterMs !== undefined) {
-    throw invalid(name, "it has reset and resetAfterMs; give one of them");
+  const forms = FORMS.filter(({ field }) => limit[field] !== undefined);
+  const [fields] = forms.map((form) => form.checked(name, limit, calendar));
+  if (forms.length > 1) {
+    throw invalid(name, `it has ${forms.map(({ field }) => field).join(" and ")}; give one of them`);
   }
-  const resets = reset !== undefined || resetAfterMs !== undefined;
+  const resets = fields !== undefined;
   const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount, resets ? 0 : 1);
   if (resets && refillAmount !== 0) {
     throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
@@ -227,8 +223,7 @@ function checkLimit<Name extends string, Measure extends string>(
     ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
-    ...(reset === undefined ? {} : { reset }),
-    ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
+    ...fields,
   });
 }
 
@@ -272,11 +267,6 @@ function tooMany(limits: readonly unknown[]): ValidationError {
   );
 }
 
-export function kindOf(limit: Limit): LimitKind {
-  if (limit.reset !== undefined) return "calendar";
-  return limit.resetAfterMs === undefined ? "drip" : "session";
-}
-
 /** The terms outside all windows. */
 export function termsOf(limit: Limit): Terms {
   return {
@@ -298,9 +288,9 @@ export function capacityMaxMilli(limit: Limit): number {
 // Limits of one bucket are stored with one zone between them.
 function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
   const zones = new Set(
-    limits.flatMap(({ schedule, reset }) => [
-      ...(schedule ?? []).map(({ tz }) => tz ?? TZ_DEFAULT),
-      ...(reset === undefined ? [] : [reset.tz ?? TZ_DEFAULT]),
+    limits.flatMap((limit) => [
+      ...(limit.schedule ?? []).map(({ tz }) => tz ?? TZ_DEFAULT),
+      ...[formOf(limit)?.zone(limit) ?? []].flat(),
     ]),
   );
   if (zones.size <= 1) return undefined;

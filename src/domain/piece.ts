@@ -1,5 +1,6 @@
 import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "./config.ts";
 import type { Entity } from "./entity.ts";
+import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import type { Plan } from "./plan.ts";
 
@@ -194,25 +195,14 @@ function isLimits(value: object): value is readonly Limit[] {
 }
 
 // The period of a quota means nothing: nothing drips in it.
-function plainLimit({
-  name,
-  counts,
-  capacity,
-  refillAmount,
-  refillPeriodMs,
-  soft,
-  schedule,
-  reset,
-  resetAfterMs,
-}: Limit): string {
-  const isQuota = reset !== undefined || resetAfterMs !== undefined;
+function plainLimit({ name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, ...limit }: Limit): string {
   const windows = (schedule ?? []).map((entry) => [
     ...[entry.cron, entry.tz ?? "UTC", entry.scale ?? null, entry.capacity ?? null],
     ...[entry.refillAmount ?? null, entry.refillPeriodMs ?? null],
   ]);
   return JSON.stringify([
-    ...[name, capacity, refillAmount, isQuota ? 0 : refillPeriodMs, soft === true, windows],
-    ...[reset === undefined ? null : [reset.cron, reset.tz ?? "UTC"], resetAfterMs ?? null],
+    ...[name, capacity, refillAmount, formOf(limit) === undefined ? refillPeriodMs : 0, soft === true, windows],
+    ...FORMS.map((form) => form.plain(limit) ?? null),
     ...(counts === undefined ? [] : [counts]),
   ]);
 }

@@ -1,6 +1,7 @@
 import { dripMs } from "../bucket/retry-after.ts";
 import type { Calendar } from "./calendar.ts";
-import { fullestMilli, type LimitState, periodEndMs, termsAt } from "./limit-state.ts";
+import { rulesOf } from "./kinds/table.ts";
+import { fullestMilli, type LimitState, termsAt } from "./limit-state.ts";
 import { searchFor } from "./search.ts";
 
 /**
@@ -31,8 +32,8 @@ function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
     if (limit.schedule !== undefined) return fullestAtMs({ ...state, tokensMilli, remainder: 0 }, atMs, calendar);
     return atMs + dripMs(terms.capacityMilli - tokensMilli, terms);
   }
-  if (limit.resetAfterMs === undefined) return periodEndMs(limit, atMs, calendar);
-  return quota.windowStartMs === undefined ? 0 : quota.windowStartMs + limit.resetAfterMs;
+  const rules = rulesOf(limit);
+  return rules.isClosed(quota) ? 0 : rules.endMs(limit, quota, atMs, calendar);
 }
 
 /** The end of the year 9999: no instant that is stored lies later. */

@@ -1,4 +1,4 @@
-import type { CronCheck } from "./calendar.ts";
+import type { CronCheck, CronUse } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { KnownNames } from "./known-names.ts";
 import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
@@ -115,6 +115,13 @@ function checkScale(name: string, cron: string, scale: unknown, most: number): n
     );
   }
   return scale;
+}
+
+/** Whether a stored value has a cron and a zone that the calendar can work with. */
+export function isSoundCron(value: unknown, use: CronUse, calendar: CronCheck): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { cron, tz = TZ_DEFAULT } = value as { cron?: unknown; tz?: unknown };
+  return typeof cron === "string" && typeof tz === "string" && calendar.problemOf(cron, tz, use) === undefined;
 }
 
 function checkCron(

@@ -1,12 +1,12 @@
 import { elapsedUntil } from "../bucket/retry-after.ts";
 import type { Calendar } from "./calendar.ts";
+import { rulesOf } from "./kinds/table.ts";
 import { capacityMaxMilli } from "./limit.ts";
 import {
   advanceLimit,
   advanceWithin,
   boundaryAfter,
   type LimitState,
-  periodEndMs,
   type Steps,
   termsAt,
   windowChangeAfter,
@@ -75,9 +75,7 @@ export function boughtUntil(
   calendar: Calendar,
 ): Found | undefined {
   if (quota === undefined || milli <= capacityMaxMilli(limit)) return undefined;
-  const { resetAfterMs } = limit;
-  if (resetAfterMs === undefined) return { atMs: periodEndMs(limit, atMs, calendar), found: false };
-  return { atMs: (quota.windowStartMs ?? atMs) + resetAfterMs, found: false };
+  return { atMs: rulesOf(limit).endMs(limit, quota, atMs, calendar), found: false };
 }
 
 /** What all walks have in common: until time has come to the last answer, that is the answer. */

@@ -1,8 +1,8 @@
 import { wholeTokens } from "../bucket/level.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import { acrossBoundaries, availableMilli, type BucketState, bucketFor } from "../domain/bucket-state.ts";
+import { kindOf } from "../domain/kinds/table.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { kindOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";

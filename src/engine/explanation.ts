@@ -5,7 +5,8 @@ import { availableMilli, type BucketState, findLimit, fits } from "../domain/buc
 import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, LimitSource } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
+import { kindOf } from "../domain/kinds/table.ts";
+import { type Limit, termsOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { boundaryAfter } from "../domain/limit-state.ts";
 import { counting } from "../domain/measures.ts";

@@ -1,11 +1,12 @@
 import { wholeTokens } from "../bucket/level.ts";
-import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
+import { elapsedUntil } from "../bucket/retry-after.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { kindOf, type Limit } from "../domain/limit.ts";
+import { NO_MARKS } from "../domain/kinds/kind.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
+import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
-import { periodEndMs } from "../domain/limit-state.ts";
 import { type BucketPlace, type LeasePart, placesOf } from "../engine/lease-part.ts";
 
 /** How one limit of one level stands: what header fields for clients are made of. JSON-safe. */
@@ -51,7 +52,7 @@ export function standingsOf(
         ...{ entityId, resource, limit: name, level },
         available: wholeTokens(availableNowMilli),
         capacity: wholeTokens(held.terms.capacityMilli),
-        windowMs: windowOf(held),
+        windowMs: finite(rulesOf(held.limit).lengthMs(held.limit, held.terms)),
         fullInMs: fullIn(held, {
           missingMilli: held.terms.capacityMilli - availableNowMilli,
           ...{ epochMs: state.epochMs, nowMs: Math.max(nowMs, state.epochMs), calendar },
@@ -65,33 +66,19 @@ function configured({ limits }: BucketState): readonly string[] {
   return limits.flatMap((limit) => (limit.configured ? [limit.name] : []));
 }
 
-function windowOf({ limit, terms }: LimitState): number | null {
-  switch (kindOf(limit)) {
-    case "drip":
-      return finite(dripMs(terms.capacityMilli, terms));
-    case "session":
-      return limit.resetAfterMs ?? null;
-    default:
-      return null;
-  }
-}
-
 function fullIn(
   held: LimitState,
   at: { readonly missingMilli: number; readonly epochMs: number; readonly nowMs: number; readonly calendar: Calendar },
 ): number | null {
   if (at.missingMilli <= 0) return null;
-  const { limit, terms, quota } = held;
+  const { limit, terms, quota = NO_MARKS } = held;
+  const rules = rulesOf(limit);
   // From the epoch on: what is there now is rounded, and a wait by it could be a millisecond too long.
-  if (kindOf(limit) === "drip") {
+  if (rules.refillsSteadily) {
     const elapsedMs = at.nowMs - at.epochMs;
     return finite(elapsedUntil(held, terms, elapsedMs, terms.capacityMilli) - elapsedMs);
   }
-  const endMs =
-    limit.resetAfterMs === undefined
-      ? periodEndMs(limit, at.nowMs, at.calendar)
-      : (quota?.windowStartMs ?? at.nowMs) + limit.resetAfterMs;
-  return finite(Math.max(0, endMs - at.nowMs));
+  return finite(Math.max(0, rules.endMs(limit, quota, at.nowMs, at.calendar) - at.nowMs));
 }
 
 // JSON has no Infinity: what never comes, or only after a time that is no exact number, is not said.

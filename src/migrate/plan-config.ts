@@ -68,7 +68,7 @@ function withoutKeys(item: Attributes): Attributes {
 }
 
 function limitAttributes({ limit, item }: OldConfigLimit): Attributes {
-  const names = configNamesOf(limit, "plain");
+  const names = configNamesOf(limit, "l");
   const numbers = {
     [names.cp]: wholeIn(item, Number(item.burst?.N) > 0 ? "burst" : "capacity"),
     [names.ra]: wholeIn(item, "refill_amount"),

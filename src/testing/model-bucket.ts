@@ -151,7 +151,7 @@ export class ModelBucket {
 
   /** Whether limits of this origin replace its own: of a change that it has not gone through, or read as late as they were. */
   takes(origin: SetOrigin): boolean {
-    return this.#knowsLess(origin) || newer(origin, this.#origin);
+    return this.#knowsLess(origin) || isNewer(origin, this.#origin);
   }
 
   /**

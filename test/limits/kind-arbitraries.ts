@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { kindOf, type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { kindOf } from "../../src/domain/kinds/table.ts";
+import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import { fullLimit, type LimitState } from "../../src/domain/limit-state.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 

@@ -53,6 +53,28 @@ test("no sum of src goes by what it was before a wait", () => {
   );
 });
 
+/** Folders whose code works on buckets and leases. */
+const HEART = ["bucket", "domain", "ports", "engine", "protocol", "adapters", "leases"];
+
+/** What only a session quota has: its kind, its field, the attribute that stores the field. Comments may speak of it. */
+const OF_ONE_KIND = /"session"|\bresetAfterMs\b|\brsa\b|\bSESSION_/;
+
+test("what one kind of limit has stands in the files that the architecture page lists, at most ten with state of its own", () => {
+  const page = readFileSync(join(root, "docs/architecture.md"), "utf8");
+  const kinds = page.slice(page.indexOf("**Kinds.**"), page.indexOf("A kind with state of its own"));
+  const listed = Array.from(kinds.matchAll(/^\| `([\w/-]+\.ts)` \|/gm), ([, path]) => `src/${path}`);
+  const code = (text: string) => text.replace(/^\s*(\*|\/\/|\/\*\*).*$/gm, "");
+  const knowing = sources.filter(
+    ({ path, text }) =>
+      HEART.includes(path.split("/")[1] ?? "") && !/\.test\.ts$/.test(path) && OF_ONE_KIND.test(code(text)),
+  );
+  assert.deepEqual(
+    knowing.map(({ path }) => path),
+    listed.toSorted(),
+  );
+  assert.ok(listed.length + 3 <= 10, listed.join());
+});
+
 const breaches = (path: string, ...lines: string[]): string[] => violations([{ path, text: lines.join("\n") }]);
 
 /** The file may not import any of these. */

@@ -7,15 +7,11 @@ import {
   withVersion,
 } from "../../domain/config-versions.ts";
 import { VersionError } from "../../domain/errors.ts";
+import type { KindStored } from "../../domain/kinds/kind.ts";
+import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
-import {
-  type Decoded,
-  decodeReset,
-  decodeSchedule,
-  encodeReset,
-  encodeSchedule,
-} from "../../domain/schedule-grammar.ts";
+import { type Decoded, decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
@@ -153,7 +149,10 @@ export const FLAGS = [
   ...[DISABLED, CASCADE, ON_UNAVAILABLE, USAGE_KEPT_DAYS, SCHED_TZ, CONFIG_VERSION, INHERIT, APPLIES_TO],
 ] as const;
 
-const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft|counts)$/;
+const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
+const OWN = STORED.map(({ attribute }) => attribute).join("|");
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|counts)$`);
+const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
 function isNoLimit([name]: readonly [string, AttributeValue]): boolean {
@@ -180,12 +179,17 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
-    const names = configNamesOf(name, resetAfterMs === undefined ? "plain" : "session");
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule } = limit;
+    const kind = storedOf(limit);
+    const own = kind?.encoded(limit);
+    const zone = formOf(limit)?.zone(limit);
+    const names = configNamesOf(name, kind?.prefix ?? "l");
     attributes[names.cp] = { N: String(capacity) };
     attributes[names.ra] = { N: String(refillAmount) };
     attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
-    if (resetAfterMs !== undefined) attributes[names.rsa] = { N: String(resetAfterMs / 1000) };
+    if (kind !== undefined && own !== undefined) {
+      attributes[names[kind.attribute]] = typeof own === "number" ? { N: String(own) } : { S: own };
+    }
     if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
     if (schedule !== undefined) {
@@ -193,10 +197,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
       attributes[names.sched] = { S: compact };
       attributes[SCHED_TZ] = { S: tz };
     }
-    if (reset !== undefined) {
-      attributes[names.rsched] = { S: encodeReset(reset.cron) };
-      attributes[SCHED_TZ] = { S: reset.tz ?? TZ_DEFAULT };
-    }
+    if (zone !== undefined) attributes[SCHED_TZ] = { S: zone };
   }
   return attributes;
 }
@@ -211,18 +212,20 @@ function optionsIn(item: Attributes | undefined): LevelOptions {
 function limitsIn(item: Attributes): readonly Limit[] {
   const found = new Map<string, Limit>();
   for (const attribute in item) {
-    const [, prefix, name] = /^([lw])_(.+)_cp$/.exec(attribute) ?? [];
+    const [, prefix, name] = LIMIT_CAPACITY.exec(attribute) ?? [];
     if (prefix === undefined || name === undefined) continue;
     if (found.has(name)) throw unreadable(item, `limit "${name}" is stored both as a rate and as a session quota`);
-    found.set(name, limitIn(item, name, prefix === "l" ? "plain" : "session"));
+    found.set(name, limitIn(item, name, prefix as Prefix));
   }
   const listed = item[LIMIT_ORDER]?.S?.split(",") ?? [];
   const rank = (name: string) => (listed.includes(name) ? listed.indexOf(name) : listed.length);
   return [...found.values()].sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
 }
 
-function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Limit {
-  const names = configNamesOf(name, kind);
+type Prefix = KindStored["prefix"];
+
+function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
+  const names = configNamesOf(name, prefix);
   const whole = (attribute: string): number => {
     const text = item[attribute]?.N;
     if (text === undefined) throw unreadable(item, `"${attribute}" is missing`);
@@ -231,7 +234,11 @@ function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Lim
   const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
   const counts = item[names.counts]?.S;
   const sched = item[names.sched]?.S;
-  const rsched = kind === "plain" ? item[names.rsched]?.S : undefined;
+  const fields = STORED.filter((kind) => kind.prefix === prefix).map((kind) => {
+    const attribute = names[kind.attribute];
+    const own = kind.type === "number" ? whole(attribute) : item[attribute]?.S;
+    return own === undefined ? {} : readable(item, kind.decoded(own, tz));
+  });
   return Object.freeze({
     name,
     capacity: whole(names.cp),
@@ -240,8 +247,7 @@ function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Lim
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
-    ...(rsched === undefined ? {} : { reset: { cron: readable(item, decodeReset(rsched)), tz } }),
-    ...(kind === "session" ? { resetAfterMs: whole(names.rsa) * 1000 } : {}),
+    ...Object.assign({}, ...fields),
   });
 }
 

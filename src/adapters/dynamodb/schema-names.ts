@@ -1,5 +1,8 @@
 // Names and units of the attributes of the table. Those of bucket items are the protocol's: millitokens and ms there, whole
 // tokens and seconds in configuration.
+import type { KindStored } from "../../domain/kinds/kind.ts";
+import { STORED } from "../../domain/kinds/table.ts";
+
 export * from "../../protocol/item/attributes.ts";
 
 export const SCHEMA_VERSION = "0.10.0";
@@ -89,17 +92,17 @@ export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
   ...[PK, SK, ENTITY_ID, RESOURCE, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK, GSI4PK, GSI4SK],
 ]);
 
+type OwnNames = Readonly<Record<KindStored["attribute"], string>>;
+
 /** The attributes of one limit in configuration: whole tokens and seconds. Session windows have a prefix of their own. */
-export function configNamesOf(limit: string, kind: "plain" | "session") {
-  const prefix = kind === "plain" ? "l" : "w";
+export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
   const name = (what: string) => `${prefix}_${limit}_${what}`;
   return {
     cp: name("cp"),
     ra: name("ra"),
     rp: name("rp"),
-    rsa: name("rsa"),
     sched: name("sched"),
-    rsched: name("rsched"),
+    ...(Object.fromEntries(STORED.map(({ attribute }) => [attribute, name(attribute)])) as OwnNames),
     soft: name("soft"),
     /** Ours: the measure that it counts, where that is not its name. */
     counts: name("counts"),

@@ -1,7 +1,8 @@
 import type { Terms } from "../../bucket/balance.ts";
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
 import type { CronCheck } from "../../domain/calendar.ts";
-import { kindOf, type Limit, termsOf } from "../../domain/limit.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
+import { type Limit, termsOf } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { OpenHour } from "./open-hour.ts";
 import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
@@ -225,7 +226,7 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
-    const isQuota = kindOf(limit) !== "drip";
+    const isQuota = rulesOf(limit).marks !== undefined;
     return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore };
   });
   const quotas = limits.filter(({ isQuota }) => isQuota).length;

@@ -1,10 +1,11 @@
 import type { CronCheck } from "../../domain/calendar.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Damage } from "../../domain/item-unreadable.ts";
+import { STORED } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
 import { shown } from "../../domain/names.ts";
-import { TZ_DEFAULT } from "../../domain/schedule.ts";
+import { isSoundCron } from "../../domain/schedule-check.ts";
 
 /** What a column holds as JSON; undefined where it is none. */
 export function jsonIn(text: unknown): unknown {
@@ -44,23 +45,15 @@ const SHOWN_MAX = 100;
 /** Whether a value is a limit as it is stored: what is worked with has its type and is in its bounds. */
 export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
   if (typeof value !== "object" || value === null) return false;
-  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs } =
-    value as Partial<Limit>;
+  const limit = value as Partial<Limit>;
+  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule } = limit;
   if (typeof name !== "string" || !isTokens(capacity) || !isTokens(refillAmount)) return false;
   if (counts !== undefined && typeof counts !== "string") return false;
   if (!isWhole(refillPeriodMs, 1, PERIOD_MAX_MS)) return false;
-  if (resetAfterMs !== undefined && !isWhole(resetAfterMs, 1, Number.MAX_SAFE_INTEGER)) return false;
+  if (STORED.some((kind) => limit[kind.field] !== undefined && !kind.isSound(limit, calendar))) return false;
   if (schedule !== undefined && !Array.isArray(schedule)) return false;
   const windows: readonly unknown[] = schedule ?? [];
-  const crons = [
-    ...windows.map((one) => [one, "window"] as const),
-    ...(reset === undefined ? [] : [[reset, "reset"] as const]),
-  ];
-  return crons.every(([one, use]) => {
-    if (typeof one !== "object" || one === null) return false;
-    const { cron, tz = TZ_DEFAULT } = one as { cron?: unknown; tz?: unknown };
-    return typeof cron === "string" && typeof tz === "string" && calendar.problemOf(cron, tz, use) === undefined;
-  });
+  return windows.every((window) => isSoundCron(window, "window", calendar));
 }
 
 export function isWhole(value: unknown, least: number, most: number): value is number {

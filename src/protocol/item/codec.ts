@@ -2,7 +2,8 @@ import type { Part } from "../../bucket/share.ts";
 import { assembled, type BucketState, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { kindOf, type Limit } from "../../domain/limit.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
+import type { Limit } from "../../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
 import { termsAt } from "../../domain/limit-state.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
@@ -142,7 +143,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
   const { epochMs, carried, calendar, configured } = context;
   const { name } = limit;
   const names = namesOf(name);
-  const drips = kindOf(limit) === "drip";
+  const drips = rulesOf(limit).marks === undefined;
   const grantedAmong = numberOf(item, names.gc);
   const part =
     drips || context.part === undefined || grantedAmong === undefined

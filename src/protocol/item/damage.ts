@@ -1,4 +1,5 @@
 import type { Damage } from "../../domain/item-unreadable.ts";
+import { STORED } from "../../domain/kinds/table.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import {
@@ -147,7 +148,6 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   ra: whole(0, MILLI_MAX),
   rp: whole(1, PERIOD_MAX_MS),
   fr: FROM_0,
-  rsa: FROM_1,
   ws: INSTANT,
   wa: INSTANT,
   tu: whole(0, MILLI_MAX),
@@ -156,7 +156,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   ru: INSTANT,
   ct: TEXT,
   sched: TEXT,
-  rsched: TEXT,
+  ...Object.fromEntries(STORED.map(({ attribute, type }) => [attribute, type === "number" ? FROM_1 : TEXT])),
   tz: TEXT,
 };
 

@@ -1,12 +1,14 @@
 import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Damage } from "../../domain/item-unreadable.ts";
+import type { KindStored } from "../../domain/kinds/kind.ts";
+import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
 import type { LimitSet } from "../../domain/limit-set.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
-import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../../domain/schedule-grammar.ts";
+import { decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { type LimitNames, namesOf, RSCHED, SCHED, SCHED_TZ } from "./attributes.ts";
+import { type LimitNames, namesOf, SCHED, SCHED_TZ } from "./attributes.ts";
 
 /** What of an item cannot be read. */
 export interface Damaged {
@@ -21,12 +23,11 @@ export function encodedLimit(
   zone: string | undefined,
 ): Item {
   const names = namesOf(name);
-  const { ct, cp, ra, rp, sched, rsched, rsa, soft, tz } = wordsOf(limit);
+  const { ct, cp, ra, rp, sched, own, soft, tz } = wordsOf(limit);
   const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
   if (ct !== undefined) item[names.ct] = ct;
   if (sched !== undefined) item[names.sched] = sched;
-  if (rsched !== undefined) item[names.rsched] = rsched;
-  if (rsa !== undefined) item[names.rsa] = rsa;
+  if (own !== undefined) item[names[own.attribute]] = own.value;
   if (soft) item[names.soft] = softUntilMs;
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
@@ -46,15 +47,16 @@ export function encodedLimit(
 
 /** All attributes that a limit may have, but for its tokens and its counter. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { ct, cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru } = names;
-  return [ct, cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru];
+  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, tz, ru } = names;
+  const own = STORED.map(({ attribute }) => names[attribute]);
+  return [ct, cp, ra, rp, fr, sched, ...own, ws, wa, tu, rn, gc, soft, tz, ru];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
 export function zoneOf(limits: readonly { readonly limit: Limit }[]): string | undefined {
   for (const { limit } of limits) {
-    const tz = limit.reset === undefined ? limit.schedule?.[0]?.tz : (limit.reset.tz ?? TZ_DEFAULT);
-    if (limit.reset !== undefined || limit.schedule !== undefined) return tz ?? TZ_DEFAULT;
+    const zone = formOf(limit)?.zone(limit);
+    if (zone !== undefined || limit.schedule !== undefined) return zone ?? limit.schedule?.[0]?.tz ?? TZ_DEFAULT;
   }
   return undefined;
 }
@@ -76,9 +78,9 @@ interface LimitWords {
   readonly ra: number;
   readonly rp: number;
   readonly sched: string | undefined;
-  readonly rsched: string | undefined;
   readonly tz: string | undefined;
-  readonly rsa: number | undefined;
+  /** The field that only its kind has. */
+  readonly own: { readonly attribute: KindStored["attribute"]; readonly value: string | number } | undefined;
   readonly soft: boolean;
 }
 
@@ -88,7 +90,9 @@ const words = new WeakMap<Limit, LimitWords>();
 function wordsOf(limit: Limit): LimitWords {
   let found = words.get(limit);
   if (found === undefined) {
-    const { counts, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs, soft } = limit;
+    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft } = limit;
+    const kind = storedOf(limit);
+    const value = kind?.encoded(limit);
     const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
     found = {
       ct: counts,
@@ -96,9 +100,8 @@ function wordsOf(limit: Limit): LimitWords {
       ra: refillAmount * 1000,
       rp: refillPeriodMs,
       sched: sched?.compact,
-      rsched: reset === undefined ? undefined : encodeReset(reset.cron),
-      tz: sched?.tz ?? (reset === undefined ? undefined : (reset.tz ?? TZ_DEFAULT)),
-      rsa: resetAfterMs === undefined ? undefined : resetAfterMs / 1000,
+      tz: sched?.tz ?? formOf(limit)?.zone(limit),
+      own: kind === undefined || value === undefined ? undefined : { attribute: kind.attribute, value },
       soft: soft === true,
     };
     words.set(limit, found);
@@ -110,9 +113,10 @@ function wordsOf(limit: Limit): LimitWords {
 export function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
-      const { ct, cp, ra, rp, sched, rsched, tz, rsa, soft } = wordsOf(limit);
+      const { ct, cp, ra, rp, sched, tz, own, soft } = wordsOf(limit);
       const name = ct === undefined ? limit.name : `${limit.name}:${ct}`;
-      return [name, cp, ra, rp, sched ?? "", rsched ?? "", tz ?? "", rsa ?? "", soft ? "soft" : ""].join(",");
+      const kind = own === undefined ? [] : [own.attribute, own.value];
+      return [name, cp, ra, rp, sched ?? "", tz ?? "", soft ? "soft" : "", ...kind].join(",");
     })
     .join(";");
 }
@@ -126,36 +130,34 @@ export function limitIn(
   const names = namesOf(name);
   const tz = item[names.tz] ?? item[SCHED_TZ] ?? TZ_DEFAULT;
   const sched = textOf(item, names.sched, SCHED);
-  const rsa = typeof item[names.rsa] === "number" ? Number(item[names.rsa]) : undefined;
-  // Only a quota that is not a session resets by the calendar; a default for all limits of the item does not concern others.
-  const rsched = rsa === undefined && item[names.ra] === 0 ? textOf(item, names.rsched, RSCHED) : undefined;
+  const stored = ownIn(item, names);
   const given = set?.limits.find((limit) => limit.name === name);
   if (given !== undefined) {
     const own = wordsOf(given);
     const sameTerms = own.cp === item[names.cp] && own.ra === item[names.ra] && own.rp === item[names.rp];
-    const sameKind = own.sched === sched && own.rsched === rsched && own.rsa === rsa;
+    const sameKind = own.own?.attribute === stored?.kind.attribute && own.own?.value === stored?.value;
     const sameMeasure = own.ct === item[names.ct];
     const sameZone = own.tz === undefined || own.tz === tz;
-    if (sameTerms && sameMeasure && sameKind && sameZone && own.soft === names.soft in item) {
+    const sameWindows = own.sched === sched;
+    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && own.soft === names.soft in item) {
       return { kind: "limit", limit: given };
     }
   }
   const schedule = sched === undefined ? undefined : decodeSchedule(sched, String(tz));
-  const reset = rsched === undefined ? undefined : decodeReset(rsched);
+  const fields = stored?.kind.decoded(stored.value, String(tz));
   for (const [attribute, decoded] of [
     [names.sched in item ? names.sched : SCHED, schedule],
-    [names.rsched in item ? names.rsched : RSCHED, reset],
+    [stored?.attribute ?? "", fields],
   ] as const) {
     if (decoded?.kind === "unreadable") return damaged(attribute, item, `a schedule (${decoded.problem})`);
   }
-  const crons = [
-    ...(schedule?.kind === "decoded" ? schedule.value.map(({ cron }) => [cron, "window"] as const) : []),
-    ...(reset?.kind === "decoded" ? [[reset.value, "reset"] as const] : []),
+  const windows = schedule?.kind === "decoded" ? schedule.value : [];
+  const problems = [
+    ...windows.map(({ cron }) => calendar.problemOf(cron, String(tz), "window")),
+    fields?.kind === "decoded" ? stored?.kind.problem(fields.value, calendar) : undefined,
   ];
-  for (const [cron, use] of crons) {
-    const problem = calendar.problemOf(cron, String(tz), use);
-    if (problem !== undefined) return damaged(names.tz in item ? names.tz : SCHED_TZ, item, `a zone (${problem})`);
-  }
+  const problem = problems.find((each) => each !== undefined);
+  if (problem !== undefined) return damaged(names.tz in item ? names.tz : SCHED_TZ, item, `a zone (${problem})`);
   for (const needed of [names.cp, names.ra, names.rp]) {
     if (!(needed in item)) return damaged(needed, item, "a whole number");
   }
@@ -168,14 +170,28 @@ export function limitIn(
     ...(typeof counts === "string" ? { counts } : {}),
     ...(names.soft in item ? { soft: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
-    ...(reset?.kind === "decoded" ? { reset: { cron: reset.value, tz: String(tz) } } : {}),
-    ...(rsa === undefined ? {} : { resetAfterMs: rsa * 1000 }),
+    ...(fields?.kind === "decoded" ? fields.value : {}),
   });
   return { kind: "limit", limit };
 }
 
 function damaged(attribute: string, item: Item, wants: string): Damaged {
   return { kind: "damaged", damage: { attribute, value: item[attribute], wants } };
+}
+
+/** What the item says of the field that only one kind has. */
+function ownIn(item: Item, names: LimitNames) {
+  // The last kind first: a limit with a field of its own does not go by what is said for all limits of the item.
+  for (const kind of STORED.toReversed()) {
+    const own = names[kind.attribute];
+    const attribute = own in item ? own : (kind.common ?? own);
+    const value = item[attribute];
+    if (typeof value !== kind.type || value === "-") continue;
+    // Nor does a limit that refills.
+    if (kind.common !== undefined && item[names.ra] !== 0) continue;
+    return { kind, attribute, value: value as string | number };
+  }
+  return undefined;
 }
 
 /** The limit's own text, else the item's default; "-" stands for none. */

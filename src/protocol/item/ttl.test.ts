@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone } from "../../../test/protocol/kit.ts";
 import { advanced, availableMilli, type BucketState, isIdle } from "../../domain/bucket-state.ts";
-import { capacityMaxMilli, kindOf, limitMakers } from "../../domain/limit.ts";
+import { kindOf } from "../../domain/kinds/table.ts";
+import { capacityMaxMilli, limitMakers } from "../../domain/limit.ts";
 import { boundaryAfter, fullLimit } from "../../domain/limit-state.ts";
 import { keptUntilFromS, keptUntilS } from "./ttl.ts";
 

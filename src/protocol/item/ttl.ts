@@ -2,8 +2,9 @@ import { divCeil } from "../../bucket/integers.ts";
 import { dripMs } from "../../bucket/retry-after.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { kindOf, type Limit, termsOf } from "../../domain/limit.ts";
-import { periodEndMs } from "../../domain/limit-state.ts";
+import { NO_MARKS } from "../../domain/kinds/kind.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
+import { type Limit, termsOf } from "../../domain/limit.ts";
 import { fullestAtMs } from "../../domain/remembered.ts";
 
 const HOUR_MS = 3_600_000;
@@ -30,7 +31,7 @@ export function keptUntilFromS(
 ): number | undefined {
   let fullMs = atMs;
   for (const { limit, lowMilli } of limits) {
-    if (kindOf(limit.limit) !== "drip") fullMs = Math.max(fullMs, filledFrom(limit.limit, atMs, calendar));
+    if (!rulesOf(limit.limit).refillsSteadily) fullMs = Math.max(fullMs, filledFrom(limit.limit, atMs, calendar));
     else if (limit.limit.schedule === undefined) {
       fullMs = Math.max(fullMs, atMs + dripMs(limit.terms.capacityMilli - lowMilli, limit.terms));
     } else {
@@ -55,10 +56,11 @@ function filledFrom(limit: Limit, hourMs: number, calendar: Calendar): number {
 }
 
 function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
-  // A quota that is forgotten in one window and created again in a larger one would have been granted twice.
-  if (kindOf(limit) !== "drip" && limit.schedule !== undefined) return Number.POSITIVE_INFINITY;
-  if (limit.resetAfterMs !== undefined) return atMs + limit.resetAfterMs;
-  if (limit.reset !== undefined) return periodEndMs(limit, atMs, calendar);
+  const rules = rulesOf(limit);
+  if (!rules.refillsSteadily) {
+    // A quota that is forgotten in one window and created again in a larger one would have been granted twice.
+    return limit.schedule === undefined ? rules.endMs(limit, NO_MARKS, atMs, calendar) : Number.POSITIVE_INFINITY;
+  }
   const terms = termsOf(limit);
   if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
   const { name } = limit;

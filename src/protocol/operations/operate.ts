@@ -3,7 +3,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket-operations.ts";
 import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { traitsOf } from "../../domain/limit-kinds.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
@@ -203,7 +203,7 @@ function drawnFor(
     // What a limit that refills steadily has room for depends on what it holds, so its tokens are pinned.
     const pinned = own.filter(({ limit }) => {
       const held = findLimit(states[i] as BucketState, limit);
-      return held === undefined || traitsOf(held.limit).refillsSteadily;
+      return held === undefined || rulesOf(held.limit).refillsSteadily;
     });
     const pins = pinned.flatMap(({ limit }) => {
       const { tk } = namesOf(limit);
@@ -232,7 +232,7 @@ function sharedOut(
       if (held === undefined) continue;
       const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
-      const { refillsSteadily } = traitsOf(held.limit);
+      const { refillsSteadily } = rulesOf(held.limit);
       const own = refillsSteadily ? Math.min(left, room) : divided(milli, part);
       if (own > 0 || (refillsSteadily && states.length === 1)) shares[i]?.push({ limit, milli: own });
       left -= own;
@@ -246,7 +246,7 @@ function sharedOut(
 function withoutRoom(states: readonly BucketState[], amounts: readonly Amount[]): string | undefined {
   const full = amounts.find(({ limit, milli }) => {
     const held = findLimit(states[0] as BucketState, limit);
-    if (milli === 0 || held === undefined || traitsOf(held.limit).refillsSteadily) return false;
+    if (milli === 0 || held === undefined || rulesOf(held.limit).refillsSteadily) return false;
     const whole = states.reduce((all, state) => all + (findLimit(state, limit)?.terms.capacityMilli ?? 0), 0);
     return !hasRoomFor(whole, milli);
   });

@@ -1,7 +1,7 @@
 import type { Count } from "../../bucket/count.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { traitsOf } from "../../domain/limit-kinds.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Drawn, Plan } from "../decide/transact.ts";
@@ -41,7 +41,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
 function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
+  return images.every(({ state }) => state.limits.every(({ limit }) => !rulesOf(limit).opensWindow));
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */
@@ -163,7 +163,7 @@ export function makeShard(
 ): Promise<Reshaped> {
   const draw = (images: readonly Image[]): Drawn<Reshaped> => {
     if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: DONE, installs: [] };
-    if (images.some(({ state }) => state.limits.some(({ limit }) => !traitsOf(limit).refillsSteadily))) return NOT_DONE;
+    if (images.some(({ state }) => state.limits.some(({ limit }) => !rulesOf(limit).refillsSteadily))) return NOT_DONE;
     const sibling = siblingOf(images, shard);
     if (sibling === undefined) return NOT_DONE;
     const atMs = Math.max(at.nowMs, sibling.state.epochMs + 1);

@@ -1,6 +1,6 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
-import { kindOf } from "../../domain/limit.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { namesOf, TTL } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { keptUntilFromS } from "../item/ttl.ts";
@@ -27,7 +27,7 @@ export function expiresInDebt({ item, state }: Image, readingMs: number, { calen
  * is, so an expiry of ours that goes by the image says how deep that may have been meanwhile. Quotas owe nothing after a reset.
  */
 export function boundDebt(builder: WriteBuilder, { name, limit }: LimitState, milli: number, { dialect }: Env): void {
-  if (dialect.expiryIgnoresDebts && kindOf(limit) === "drip") atLeast(builder, namesOf(name).tk, milli);
+  if (dialect.expiryIgnoresDebts && rulesOf(limit).refillsSteadily) atLeast(builder, namesOf(name).tk, milli);
 }
 
 /** The same for what a plain write takes nothing from; how low each of them may stand. */

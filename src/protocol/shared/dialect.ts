@@ -3,7 +3,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { LEVELS_MAX } from "../../domain/entity.ts";
 import { ValidationError } from "../../domain/errors.ts";
-import { traitsOf } from "../../domain/limit-kinds.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
 import type { ItemValue } from "../../ports/item-store.ts";
 import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "../item/attributes.ts";
@@ -13,7 +13,7 @@ import { type Dialect, TRANSACTION_ITEMS_MAX } from "../item/dialect.ts";
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
     refuseCountsShared(limits);
-    const session = limits.find((limit) => traitsOf(limit).opensWindow);
+    const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
       "shared_session",
@@ -71,7 +71,7 @@ export const SHARED: Dialect = {
   grantsOf: ({ limits }) => {
     const item: Record<string, ItemValue> = {};
     for (const { name, limit, part } of limits) {
-      if (!traitsOf(limit).refillsSteadily) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
+      if (!rulesOf(limit).refillsSteadily) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
     }
     return item;
   },

@@ -1,0 +1,118 @@
+import type { Terms } from "../../bucket/balance.ts";
+import type { Calendar, CronCheck } from "../calendar.ts";
+import type { Reset } from "../schedule.ts";
+import type { Decoded } from "../schedule-grammar.ts";
+
+/** The fields of a limit that make it one of a kind. At most one of them is there; without any, the limit drips. */
+export interface KindFields {
+  /** Of a calendar quota: when it is full again. */
+  readonly reset?: Reset;
+  /** Of a session quota: how long after its first use it is full again, in ms. */
+  readonly resetAfterMs?: number;
+}
+
+/** What a quota remembers besides its balance. */
+export interface QuotaMarks {
+  /** When the window of a session quota opened; undefined while it is closed, and then the quota is full. */
+  readonly windowStartMs: number | undefined;
+  /** What was bought on top for this period; it is part of the capacity until the next reset. */
+  readonly topUpMilli: number;
+  /**
+   * Tells beginnings within one period apart, so that a lease from before one gives nothing back after it: how often an
+   * operator began anew by hand, counted on from the instant at which the bucket was made or the quota got another rule.
+   */
+  readonly resets: number;
+}
+
+/** Of a quota that was never used. */
+export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
+
+/** In which period of a quota something was taken: it is given back into that one, never into the next. */
+export interface PeriodPin {
+  readonly limit: string;
+  /** Of a calendar quota: its period is known by its end, as long as the calendar it goes by stays the same. */
+  readonly reset: Reset | undefined;
+  /** End of the calendar period; `Infinity` for a session. */
+  readonly untilMs: number;
+  readonly windowStartMs: number | undefined;
+  readonly resets: number;
+  /**
+   * Only where one take came from several periods of the limit, as shards that got its rule at different instants have them: how
+   * much of it is this period's.
+   */
+  readonly milli?: number;
+}
+
+/** What of a period only its kind knows: by what it is told apart besides the marks. */
+export type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
+
+/**
+ * What time does to the limits of a kind. They are asked about the fields and the marks of a limit; windows of a schedule, which
+ * every kind may have, are no part of it (`limit-state.ts`).
+ */
+export interface KindRules {
+  /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
+  readonly refillsSteadily: boolean;
+  /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
+  readonly opensWindow: boolean;
+  /** The marks of one that was never used; undefined: it has none. */
+  readonly marks: QuotaMarks | undefined;
+  /** Whether it has no period at the moment: then it is full, whatever it holds, until it is used. */
+  isClosed(marks: QuotaMarks): boolean;
+  /** The end of the period that a use at `atMs` falls into; `Infinity` where none ends. */
+  endMs(fields: KindFields, marks: QuotaMarks, atMs: number, calendar: Calendar): number;
+  /** The end of a window that a use has opened; `Infinity` for one that opens none. It is known without a calendar. */
+  windowEndMs(fields: KindFields, marks: QuotaMarks): number;
+  /** The last instant up to `atMs` at which it was full again by itself; `-Infinity` where the period goes on. */
+  filledMs(fields: KindFields, marks: QuotaMarks, atMs: number, calendar: Calendar): number;
+  /** The time in which it fills: what a rate is told by; `Infinity` where that is no fixed time. */
+  lengthMs(fields: KindFields, terms: Terms): number;
+  /** Whether two limits of the kind are full again by the same rule. */
+  isSameRule(a: KindFields, b: KindFields): boolean;
+  /** The period that a use at `atMs` falls into. */
+  pin(fields: KindFields, atMs: number, calendar: Calendar): KindPin;
+  /** Whether the period of a pin with the same marks still goes on at `nowMs`. */
+  isOf(fields: KindFields, marks: QuotaMarks, pin: KindPin, nowMs: number): boolean;
+}
+
+/** How a limit of a kind is given and written down, for a kind that has a field of its own. */
+export interface KindForm {
+  readonly field: keyof KindFields;
+  /** The field as the value of a limit has it. Throws a `ValidationError` that names the limit, the field and its value. */
+  checked(name: string, given: KindFields, calendar: CronCheck): KindFields;
+  /** The time zone that it goes by; undefined where it needs none. */
+  zone(fields: KindFields): string | undefined;
+  /** The field as plain JSON that is the same for what means the same; undefined where it is absent. */
+  plain(fields: KindFields): unknown;
+}
+
+/** The field of a kind as tables and files store it. Apart from the form, so that a program that only makes limits has none of it. */
+export interface KindStored {
+  readonly field: keyof KindFields;
+  /** The last part of the attribute's name in a table: `b_<limit>_rsa`, and which type it has. */
+  readonly attribute: "rsched" | "rsa";
+  readonly type: "string" | "number";
+  /** The attribute that holds it for all limits of an item that say nothing of their own; undefined: there is none. */
+  readonly common: string | undefined;
+  /** The first part of a limit's attributes in configuration: `l` may be without this field, any other has it. */
+  readonly prefix: "l" | "w";
+  /** What stands there; undefined where the limit has not this field. */
+  encoded(fields: KindFields): string | number | undefined;
+  /** The field, of what stands there. */
+  decoded(stored: string | number, zone: string): Decoded<KindFields>;
+  /** Why the field of an item cannot be worked with. */
+  problem(fields: KindFields, calendar: CronCheck): string | undefined;
+  /** Whether the field is such as can be worked with, of a limit that was stored. */
+  isSound(fields: KindFields, calendar: CronCheck): boolean;
+}
+
+/** The field of a kind as people write it in the text of a limit: `after=5h`. */
+export interface KindText {
+  readonly word: string;
+  /** Whether `tz=` is its zone. */
+  readonly hasZone: boolean;
+  /** The field that a value says, or what is wrong with it. */
+  read(value: string, zone: string): KindFields | string;
+  /** The value that says the field; undefined where it is absent. */
+  written(fields: KindFields): string | undefined;
+}
