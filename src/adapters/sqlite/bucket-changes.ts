@@ -18,9 +18,9 @@ import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import { bypassOf, overdraftOf } from "../../domain/usage.ts";
 import type { Answer, Claim, Held, OperationReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
+import { asCount, type Counting, countedIn, emptyHour, leaving, NONE } from "../../stored/open-hour.ts";
+import { type Shape, shapeOf } from "../../stored/shape.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
-import { type Shape, shapeOf } from "./codec.ts";
-import { asCount, type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */
 export interface RowsContext {

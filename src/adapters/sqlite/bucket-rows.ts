@@ -3,10 +3,11 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { CronCheck } from "../../domain/calendar.ts";
 import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { decoded, encoded, type Shape, shapeFrom } from "./codec.ts";
+import { type HourCount, NONE, type OpenHour } from "../../stored/open-hour.ts";
+import { isWhole, LEVEL_DAMAGE } from "../../stored/row-damage.ts";
+import { type Shape, shapeFrom } from "../../stored/shape.ts";
+import { decoded, encoded } from "./codec.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { type HourCount, NONE, type OpenHour } from "./open-hour.ts";
-import { isWhole, LEVEL_DAMAGE } from "./row-damage.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
 /** A bucket with its usage. A value; each change makes a new one, so that a call that fails half-way changed nothing. */

@@ -2,10 +2,10 @@ import { divCeil } from "../../bucket/integers.ts";
 import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
+import { leaving } from "../../stored/open-hour.ts";
 import { type BucketRow, type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import type { Expiry } from "./expiry.ts";
-import { leaving } from "./open-hour.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
 /** A bucket that has been full this long equals a missing one, also for a client whose clock is behind by less. */

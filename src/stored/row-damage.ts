@@ -1,10 +1,10 @@
-import type { CronCheck } from "../../domain/calendar.ts";
-import { VersionError } from "../../domain/errors.ts";
-import type { Damage } from "../../domain/item-unreadable.ts";
-import type { Limit } from "../../domain/limit.ts";
-import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
-import { shown } from "../../domain/names.ts";
-import { TZ_DEFAULT } from "../../domain/schedule.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import { VersionError } from "../domain/errors.ts";
+import type { Damage } from "../domain/item-unreadable.ts";
+import type { Limit } from "../domain/limit.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
+import { shown } from "../domain/names.ts";
+import { TZ_DEFAULT } from "../domain/schedule.ts";
 
 /** What a column holds as JSON; undefined where it is none. */
 export function jsonIn(text: unknown): unknown {
