@@ -4,15 +4,12 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import type { Limit } from "../domain/limit.ts";
-import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
-export interface Claim {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Claim extends LimitedBucket {
   readonly take: readonly Amount[];
   /** Of the set, those that the request may take of, for whoever shows them; absent: all. A store goes by `take`. */
   readonly limits?: readonly Limit[];
@@ -26,14 +23,8 @@ export interface Claim {
   readonly isConfigJustRead?: boolean;
 }
 
-/** The bucket that a claim is about, and the limits that it goes by. */
-export type Claimed = Pick<Claim, "bucket" | "set" | "origin">;
-
 /** What a lease holds on one bucket, as far as a store needs to know it to debit or credit it. */
-export interface Held {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Held extends LimitedBucket {
   /** Of what is given back. A debit has its own afterwards, and does not go by this one. */
   readonly ticket: Ticket;
   /** Let through by a bypass at the start, and so all the way: only usage knows of it. */
@@ -129,10 +120,7 @@ export type WriteReply =
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 /** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
-export interface Operation {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Operation extends LimitedBucket {
   readonly nowMs: number;
   /** Remembered for three days with the bucket. */
   readonly idempotencyKey: string;
@@ -181,7 +169,7 @@ export interface BucketStore {
    * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be `shared`.
    */
   takeOne?(
-    of: Claimed,
+    of: LimitedBucket,
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,

@@ -4,12 +4,12 @@ import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
+import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
   BucketStore,
   CallContext,
   Claim,
-  Claimed,
   Held,
   MaybePromise,
   OperationReply,
@@ -110,7 +110,7 @@ export class Recorder {
         ? {}
         : {
             takeOne: (
-              of: Claimed,
+              of: LimitedBucket,
               take: readonly Amount[],
               nowMs: number,
               generation: number | undefined,
@@ -318,7 +318,7 @@ export class Recorder {
     return undefined;
   }
 
-  #born({ bucket, set, origin }: Bucket, nowMs: number): ModelBucket {
+  #born({ bucket, set, origin }: LimitedBucket, nowMs: number): ModelBucket {
     const model = new ModelBucket(set, origin, nowMs, this.#calendar);
     this.#buckets.set(bucket.id, { key: bucket, model });
     return model;
@@ -346,7 +346,7 @@ export class Recorder {
   }
 
   // What the store answers is one thing, what it stored another.
-  #compareStored(store: BucketStore, helds: readonly Bucket[], nowMs: number): void {
+  #compareStored(store: BucketStore, helds: readonly LimitedBucket[], nowMs: number): void {
     for (const { bucket } of helds) this.#noteMost(bucket.id);
     // Joined calls are answered together: the state behind this one has moved on already.
     if (this.underWay > 1) return;
@@ -365,7 +365,7 @@ export class Recorder {
     this.#mosts.note(bucketId, model === undefined ? [] : [model]);
   }
 
-  #begun(store: BucketStore, helds: readonly Bucket[], context: CallContext): Call {
+  #begun(store: BucketStore, helds: readonly LimitedBucket[], context: CallContext): Call {
     this.usage.readAt(context.nowMs);
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
     const absent = new Set<string>();
@@ -400,9 +400,7 @@ export class Recorder {
 }
 
 /** What all calls say about the bucket they mean. */
-type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
-
-function shownWrite(what: string, { bucket, set }: Bucket, amounts: readonly Amount[], nowMs: number): string {
+function shownWrite(what: string, { bucket, set }: LimitedBucket, amounts: readonly Amount[], nowMs: number): string {
   const moved = amounts.map(({ limit, milli }) => `${limit}:${milli}`).join(" ");
   return `${what} on ${shownKey(bucket.id)} at ${nowMs}: ${moved}, by ${set.signature}`;
 }

@@ -3,7 +3,8 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import { acrossBoundaries, advanced, type BucketState, debitFrom, touched } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
-import type { Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import type { Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import type { BucketCell } from "./data.ts";
 import type { UsageCounter } from "./hour-usage.ts";
@@ -17,7 +18,7 @@ export interface DraftedBuckets {
   /** The cell of a bucket, made where there is none. */
   cellOf(key: BucketKey): BucketCell;
   /** The bucket as it stands for those limits. */
-  standing(state: BucketState | undefined, of: Pick<Claim, "set" | "origin">, nowMs: number): BucketState;
+  standing(state: BucketState | undefined, of: SourcedLimits, nowMs: number): BucketState;
 }
 
 /** Debits and credits that are made together: each is worked out on what those before it left; `commit` writes all of them. */

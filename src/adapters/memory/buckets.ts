@@ -15,6 +15,7 @@ import {
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
+import type { LimitedBucket, SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type {
@@ -23,7 +24,6 @@ import type {
   BucketStore,
   CallContext,
   Claim,
-  Claimed,
   Held,
   MaybePromise,
   Operation,
@@ -113,7 +113,7 @@ export class MemoryBuckets implements BucketStore {
   }
 
   takeOne(
-    of: Claimed,
+    of: LimitedBucket,
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,
@@ -260,7 +260,7 @@ export class MemoryBuckets implements BucketStore {
   }
 
   /** The bucket as it stands for a claim. A new one is numbered by the store: the claim may be older than a deletion. */
-  #standing(state: BucketState | undefined, claim: Pick<Claim, "set" | "origin">, nowMs: number): BucketState {
+  #standing(state: BucketState | undefined, claim: SourcedLimits, nowMs: number): BucketState {
     if (state !== undefined) return bucketFor(state, claim, nowMs, this.#calendar);
     const fresh = freshBucket(claim.set, claim.origin, nowMs, this.#calendar);
     return bornAs(fresh, countFrom(nowMs, this.#all.generation));

@@ -3,7 +3,8 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET } from "../../domain/give-back.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
-import type { Claimed, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import type { SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
 
 /** What a cell needs so that takes can write its state in place. */
 interface Owner {
@@ -80,7 +81,7 @@ export class OwnedState implements TakenAnswer, SharedState {
 }
 
 /** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
-export function isOwnable(state: BucketState, { set, origin }: Claimed, nowMs: number): boolean {
+export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, nowMs: number): boolean {
   if (!state.plain || state.untouched || nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
   return !knowsMore(origin, state.origin);
 }

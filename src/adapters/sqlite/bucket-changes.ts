@@ -15,6 +15,7 @@ import {
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
+import type { LimitedBucket } from "../../domain/limited-bucket.ts";
 import { bypassOf, overdraftOf } from "../../domain/usage.ts";
 import type { Answer, Claim, Held, OperationReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
@@ -86,7 +87,7 @@ export function credit(context: RowsContext, held: Held, amounts: readonly Amoun
   return { kind: "applied", state };
 }
 
-export function topUp(context: RowsContext, bucket: Bucket, amounts: readonly Amount[]): Operated {
+export function topUp(context: RowsContext, bucket: LimitedBucket, amounts: readonly Amount[]): Operated {
   const slot = context.rows.slot(context.namespace, bucket.bucket);
   const before = written(brought(slot.row, bucket, context), context);
   const topped = toppedUp(before.state, amounts, context.nowMs, context.calendar);
@@ -100,7 +101,7 @@ export type Operated =
   | { readonly kind: "done"; readonly amounts: readonly Amount[] }
   | Extract<OperationReply, { kind: "tooLarge" }>;
 
-export function reset(context: RowsContext, bucket: Bucket, limits: readonly string[] | undefined): Operated {
+export function reset(context: RowsContext, bucket: LimitedBucket, limits: readonly string[] | undefined): Operated {
   // Of everything: then it does not matter what it held, nor whether that can be read.
   const slot =
     limits === undefined
@@ -110,8 +111,6 @@ export function reset(context: RowsContext, bucket: Bucket, limits: readonly str
   context.rows.put(slot, reshaped(before, resetLimits(before.state, limits, context.nowMs, context.calendar)));
   return { kind: "done", amounts: [] };
 }
-
-type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
 
 function counts(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
   if (!bypass) return amounts;
@@ -135,7 +134,7 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
   return slot.row;
 }
 
-function brought(row: BucketRow | undefined, bucket: Bucket, context: RowsContext): BucketRow {
+function brought(row: BucketRow | undefined, bucket: LimitedBucket, context: RowsContext): BucketRow {
   if (row === undefined) return born(bucket, context);
   const state = bucketFor(row.state, bucket, context.nowMs, context.calendar);
   return state === row.state ? row : reshaped(row, state);
@@ -148,7 +147,7 @@ function written(row: BucketRow, { nowMs, calendar }: RowsContext): BucketRow {
 }
 
 // Numbered by the file's generation: what the bucket is made for may be older than a deletion.
-function born({ set, origin }: Bucket, { nowMs, calendar, generation }: RowsContext): BucketRow {
+function born({ set, origin }: LimitedBucket, { nowMs, calendar, generation }: RowsContext): BucketRow {
   const state = bornAs(freshBucket(set, origin, nowMs, calendar), countFrom(nowMs, generation));
   return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
 }

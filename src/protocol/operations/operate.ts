@@ -5,6 +5,7 @@ import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/b
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { traitsOf } from "../../domain/limit-kinds.ts";
 import { type LimitSet, limitSet } from "../../domain/limit-set.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
@@ -120,7 +121,7 @@ function shardsDisagreeOnLimits(
  * The limits that all shards go by, as they were read last; undefined where they go by different ones. An operation that was planned
  * with older limits goes by these: some shards know them from a later reading, and would not take its own.
  */
-function limitsOfAll(images: readonly Image[]): Pick<Operation, "set" | "origin"> | undefined {
+function limitsOfAll(images: readonly Image[]): SourcedLimits | undefined {
   const [first] = images;
   if (first === undefined || images.some(({ canonical }) => canonical !== first.canonical)) return undefined;
   const { limits, origin } = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a)).state;
@@ -170,7 +171,7 @@ function drawnFor(
   context: ProtocolContext,
   operation: Operation,
   images: readonly Image[],
-  wanted: Wanted & { readonly by: Pick<Operation, "set" | "origin"> },
+  wanted: Wanted & { readonly by: SourcedLimits },
 ): DrawnOperation | TooLarge {
   const { env } = context;
   const { nowMs } = operation;
