@@ -8,7 +8,7 @@ import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
-/** What one level of a request wants of one bucket: all of `take` or nothing. */
+/** What one level of a request wants of one bucket: all of `take` or nothing. The claims of one call are on different buckets. */
 export interface Claim extends LimitedBucket {
   readonly take: readonly Amount[];
   /** Of the set, those that the request may take of, for whoever shows them; absent: all. A store goes by `take`. */
@@ -90,19 +90,6 @@ export interface TakenAnswer {
   readonly state: BucketState;
   readonly ticket: Ticket;
   readonly readingMs?: number;
-  /** Only of `takeOne`, where later takes write the same state in place until it is first looked at. */
-  readonly shared?: SharedState;
-}
-
-/** The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. */
-export type TokensLeft = number | readonly number[];
-
-/** A state that later takes go on changing. */
-export interface SharedState {
-  /** What the latest take left: to be asked before anything else is done with the bucket. */
-  tokensLeft(): TokensLeft;
-  /** The state as the take that left these tokens showed it; a value of its own. */
-  stateWith(left: TokensLeft): BucketState;
 }
 
 /** One answer a claim, in order; or `stale`: configuration has moved on, nothing was taken, plan again. */
@@ -164,16 +151,6 @@ export interface BucketStore {
   take(claims: readonly Claim[], context: TakeContext): MaybePromise<TakeReply>;
   /** Only where the store can answer without waiting. */
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
-  /**
-   * The shortest way, for a store in this process's memory: one bucket, and an answer if it was taken. Undefined when it was
-   * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be `shared`.
-   */
-  takeOne?(
-    of: LimitedBucket,
-    take: readonly Amount[],
-    nowMs: number,
-    generation: number | undefined,
-  ): TakenAnswer | undefined;
   /** Takes without a lower bound. */
   debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */

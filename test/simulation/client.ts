@@ -6,6 +6,7 @@ import { Limiter } from "../../src/engine/limiter.ts";
 import type { EngineDeps } from "../../src/engine/settings.ts";
 import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { Channel, Events, RefusedEvent } from "../../src/ports/events.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
@@ -166,9 +167,10 @@ export class Client {
 
   #watched(namespaceId: string) {
     const scope = this.#seen.scope(namespaceId);
-    const { buckets, config } = scope;
+    const { config } = scope;
+    const buckets: BucketsMaybeInPlace = scope.buckets;
     const takeSync: BucketStore["takeSync"] = buckets.takeSync?.bind(buckets);
-    const takeOne: BucketStore["takeOne"] = buckets.takeOne?.bind(buckets);
+    const takeOne = buckets.takeOne?.bind(buckets);
     return {
       ...scope,
       buckets: overriding(buckets, {

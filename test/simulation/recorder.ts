@@ -19,6 +19,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { isSamePeriod } from "../../src/testing/model-period.ts";
@@ -88,7 +89,7 @@ export class Recorder {
     return { ...scope, ...watchedConfig(scope, watch), buckets: this.#recorded(scope.buckets) };
   }
 
-  #recorded(store: BucketStore): BucketStore {
+  #recorded(store: BucketsMaybeInPlace): BucketStore {
     const takeSync = store.takeSync?.bind(store);
     const takeOne = store.takeOne?.bind(store);
     return overriding(store, {

@@ -33,6 +33,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import type { InPlaceTakes, TakenInPlace } from "../../ports/in-place-takes.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
@@ -45,7 +46,7 @@ import { MemorySweep } from "./sweep.ts";
 const OPERATIONS_KEPT_MS = 3 * 24 * HOUR_MS;
 
 /** Buckets in memory: one thread, so each call is a transaction. */
-export class MemoryBuckets implements BucketStore {
+export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #all: MemoryData;
   readonly #namespaceId: string;
   readonly #data: NamespaceData;
@@ -117,7 +118,7 @@ export class MemoryBuckets implements BucketStore {
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,
-  ): TakenAnswer | undefined {
+  ): TakenInPlace | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
     this.#sweep.run(nowMs);
     const found = this.#data.buckets.get(of.bucket.id);
