@@ -8,7 +8,7 @@ import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
-/** What one level of a request wants of one bucket: all of `take` or nothing. The claims of one call are on different buckets. */
+/** What one level of a request wants of one bucket: all of `take` or nothing. */
 export interface Claim extends LimitedBucket {
   readonly take: readonly Amount[];
   /** Of the set, those that the request may take of, for whoever shows them; absent: all. A store goes by `take`. */

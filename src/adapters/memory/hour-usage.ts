@@ -1,5 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
-import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
+import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+import { lastHourOverMs } from "../../stored/keeping.ts";
 
 /** Net tokens of one bucket in one hour. */
 export interface HourUsage {
@@ -24,19 +25,13 @@ export class UsageCounter {
   #names: readonly string[] = [];
 
   /** Of amounts taken (`sign` 1) or given back (-1). */
-  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
+  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, nowMs: number): HourUsage {
     const hour = this.#hourAt(cell, amounts, nowMs);
     for (let a = 0; a < amounts.length; a++) {
       const { limit, milli } = amounts[a] as Amount;
-      if (milli === 0) continue;
-      this.#add(hour, limit, (sign * milli) / 1000);
-      if (bypass) this.#add(hour, bypassOf(limit), (sign * milli) / 1000);
+      if (milli !== 0) this.#add(hour, limit, (sign * milli) / 1000);
     }
     return hour;
-  }
-
-  overdrawn(hour: HourUsage, limits: readonly string[]): void {
-    for (const limit of limits) this.#add(hour, overdraftOf(limit), 1);
   }
 
   #hourAt(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
@@ -81,7 +76,7 @@ export class UsageCounter {
 export function dropHours(cell: Counted, keepMs: number, nowMs: number): void {
   const { hours } = cell;
   if (hours === undefined) return;
-  const beforeMs = nowMs - keepMs - HOUR_MS;
+  const beforeMs = lastHourOverMs(nowMs, keepMs);
   if (hours.every(({ hourMs }) => hourMs > beforeMs)) return;
   const kept = hours.filter(({ hourMs }) => hourMs > beforeMs);
   cell.hours = kept.length === 0 ? undefined : kept;

@@ -1,4 +1,5 @@
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
+import { isSound } from "../../stored/bucket-record.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import type { Shape } from "../../stored/shape.ts";
 
@@ -82,22 +83,6 @@ export function decoded(
   });
   const open = { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted };
   return isSound(state, open) ? { state, open } : undefined;
-}
-
-/** Whether all numbers are such that can be worked with. */
-function isSound({ epochMs, limits, origin, validUntilMs }: BucketState, { requests, counted }: OpenHour): boolean {
-  if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
-  if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
-  for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota } = limits[i] as LimitState;
-    const count = counted[i] as number;
-    if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
-    if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
-    if (quota === undefined) continue;
-    const { windowStartMs = 0, topUpMilli, resets } = quota;
-    if (![windowStartMs, topUpMilli, resets].every(Number.isSafeInteger) || topUpMilli < 0) return false;
-  }
-  return true;
 }
 
 function quotaAt(view: DataView, at: number): LimitState["quota"] {
