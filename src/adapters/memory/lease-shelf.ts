@@ -1,11 +1,11 @@
 import type { LeaseRecord } from "../../domain/lease-record.ts";
-import type { StoredKey } from "../../stored/lease-rules.ts";
+import type { KeyRecord } from "../../ports/lease-store.ts";
 import { MinuteIndex } from "./minute-index.ts";
 
 /** The leases and keys of a namespace. */
 export interface LeaseShelf {
   readonly records: Map<string, LeaseRecord>;
-  readonly keys: Map<string, StoredKey>;
+  readonly keys: Map<string, KeyRecord & { readonly forgottenAtMs: number }>;
   /** Open leases by the end of their hold. */
   readonly due: MinuteIndex;
   /** Closed leases, and keys, by when they are forgotten. */
