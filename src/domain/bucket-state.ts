@@ -16,6 +16,7 @@ import {
   unmetChanges,
 } from "./limit-set.ts";
 import { advanceLimit, boundaryAfter, fullLimit, isForgettable, type LimitState, termsAt } from "./limit-state.ts";
+import type { SourcedLimits } from "./limited-bucket.ts";
 
 export { changedLimit, countFrom } from "./changed-limit.ts";
 export type { LimitState } from "./limit-state.ts";
@@ -71,7 +72,7 @@ export function bornAs(fresh: BucketState, birth: number): BucketState {
  */
 export function bucketFor(
   state: BucketState | undefined,
-  { set, origin }: { readonly set: LimitSet; readonly origin: SetOrigin },
+  { set, origin }: SourcedLimits,
   nowMs: number,
   calendar: Calendar,
 ): BucketState {

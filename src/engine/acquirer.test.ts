@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type AcquireRequest, Limit, type Outcome, RateLimiter } from "../entry/index.ts";
 import { openMemory } from "../entry/memory.ts";
+import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import { overriding } from "../testing/overriding.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
@@ -21,13 +22,13 @@ function withScope(store: Store, change: (scope: ScopedStore) => Partial<ScopedS
 /** The shortest way never takes: every attempt goes through all steps. */
 const byAllSteps = (store: Store) =>
   withScope(store, ({ buckets }) => ({
-    buckets: overriding(buckets, { takeOne: () => undefined }),
+    buckets: overriding<BucketsMaybeInPlace>(buckets, { takeOne: () => undefined }),
   }));
 
 /** Every answer is a promise, as over a network. */
 const later = (store: Store) =>
   withScope(byAllSteps(store), ({ buckets, config }) => ({
-    buckets: overriding(buckets, {
+    buckets: overriding<BucketsMaybeInPlace>(buckets, {
       takeOne: () => undefined,
       take: async (claims, context) => buckets.take(claims, context),
     }),
@@ -111,7 +112,7 @@ test("a request that is no request is an error by every way, and never thrown wh
 test("limits that change each time they are applied are given up on, not tried for ever", async () => {
   const unstable = (store: Store) =>
     withScope(store, ({ buckets }) => ({
-      buckets: overriding(buckets, {
+      buckets: overriding<BucketsMaybeInPlace>(buckets, {
         takeOne: () => undefined,
         take: () => "stale",
         takeSync: () => "stale",

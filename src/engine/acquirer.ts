@@ -7,6 +7,7 @@ import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { checkBucketResource, checkEntityId, checkResource } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Returned } from "../ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { Deadline, keptBy } from "./deadline.ts";
 import { DenyMemory } from "./deny-memory.ts";
@@ -192,7 +193,7 @@ export class Acquirer {
    * plain, and what is not granted, goes through the steps: nothing has happened then.
    */
   #fastPath(request: AcquireRequest, waiting: Waiting | undefined): Granted | undefined {
-    const { buckets } = this.#deps.scope;
+    const buckets: BucketsMaybeInPlace = this.#deps.scope.buckets;
     if (buckets.takeOne === undefined || !isPlain(request) || request.resource === TOTAL_RESOURCE) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);

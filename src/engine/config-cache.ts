@@ -3,7 +3,8 @@ import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import { mergeError } from "../domain/merged-limits.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
@@ -11,12 +12,9 @@ import type { ConfigStore } from "../ports/config-store.ts";
 import { changesIn } from "./level-changes.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 
-/** One entity of the chain from the one that asks to its root, as configuration has it. */
-export interface ChainLink {
-  readonly bucket: BucketKey;
+/** One entity of the chain from the one that asks to its root, as configuration has it; `set` is that of the bucket, whoever asks. */
+export interface ChainLink extends LimitedBucket {
   readonly created: boolean;
-  /** Those of the bucket, whoever asks. */
-  readonly set: LimitSet;
   /** What this request may take of: all of the set, and of a parent those that are for everyone. */
   readonly limits: readonly Limit[];
   /** The same as a set. */
@@ -30,7 +28,6 @@ export interface ChainLink {
   readonly cascade: boolean;
   readonly cascadeSource: LimitSource;
   readonly parentId: string | undefined;
-  readonly origin: SetOrigin;
   /** The parent that is charged too, if any. */
   readonly next: string | undefined;
   readonly onUnavailable: OnUnavailable | undefined;

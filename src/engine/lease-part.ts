@@ -3,7 +3,8 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { levelName } from "../domain/level-names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { TakenAnswer, TokensLeft } from "../ports/bucket-store.ts";
+import type { TakenAnswer } from "../ports/bucket-store.ts";
+import type { TakenInPlace, TokensLeft } from "../ports/in-place-takes.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { type Demand, demandOf } from "./request.ts";
@@ -23,11 +24,11 @@ export class SinglePart implements LeasePart {
   readonly takenAtMs: number;
   readonly #link: ChainLink;
   readonly #take: readonly Amount[];
-  readonly #answer: TakenAnswer;
+  readonly #answer: TakenInPlace;
   /** Of an answer that later takes share: what this one left. */
   readonly #left: TokensLeft | undefined;
 
-  constructor(link: ChainLink, take: readonly Amount[], answer: TakenAnswer, takenAtMs: number) {
+  constructor(link: ChainLink, take: readonly Amount[], answer: TakenInPlace, takenAtMs: number) {
     this.takenAtMs = takenAtMs;
     this.#link = link;
     this.#take = take;

@@ -4,15 +4,12 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import type { Limit } from "../domain/limit.ts";
-import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
-export interface Claim {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Claim extends LimitedBucket {
   readonly take: readonly Amount[];
   /** Of the set, those that the request may take of, for whoever shows them; absent: all. A store goes by `take`. */
   readonly limits?: readonly Limit[];
@@ -26,14 +23,8 @@ export interface Claim {
   readonly isConfigJustRead?: boolean;
 }
 
-/** The bucket that a claim is about, and the limits that it goes by. */
-export type Claimed = Pick<Claim, "bucket" | "set" | "origin">;
-
 /** What a lease holds on one bucket, as far as a store needs to know it to debit or credit it. */
-export interface Held {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Held extends LimitedBucket {
   /** Of what is given back. A debit has its own afterwards, and does not go by this one. */
   readonly ticket: Ticket;
   /** Let through by a bypass at the start, and so all the way: only usage knows of it. */
@@ -99,19 +90,6 @@ export interface TakenAnswer {
   readonly state: BucketState;
   readonly ticket: Ticket;
   readonly readingMs?: number;
-  /** Only of `takeOne`, where later takes write the same state in place until it is first looked at. */
-  readonly shared?: SharedState;
-}
-
-/** The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. */
-export type TokensLeft = number | readonly number[];
-
-/** A state that later takes go on changing. */
-export interface SharedState {
-  /** What the latest take left: to be asked before anything else is done with the bucket. */
-  tokensLeft(): TokensLeft;
-  /** The state as the take that left these tokens showed it; a value of its own. */
-  stateWith(left: TokensLeft): BucketState;
 }
 
 /** One answer a claim, in order; or `stale`: configuration has moved on, nothing was taken, plan again. */
@@ -129,10 +107,7 @@ export type WriteReply =
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 /** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
-export interface Operation {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+export interface Operation extends LimitedBucket {
   readonly nowMs: number;
   /** Remembered for three days with the bucket. */
   readonly idempotencyKey: string;
@@ -176,16 +151,6 @@ export interface BucketStore {
   take(claims: readonly Claim[], context: TakeContext): MaybePromise<TakeReply>;
   /** Only where the store can answer without waiting. */
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
-  /**
-   * The shortest way, for a store in this process's memory: one bucket, and an answer if it was taken. Undefined when it was
-   * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be `shared`.
-   */
-  takeOne?(
-    of: Claimed,
-    take: readonly Amount[],
-    nowMs: number,
-    generation: number | undefined,
-  ): TakenAnswer | undefined;
   /** Takes without a lower bound. */
   debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { Limit } from "../domain/limit.ts";
 import type { Claim } from "../ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import { claim, HOUR_MS, kinds, levelOf, type Place, SECOND_MS, type Suite, samePaged, T0 } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
@@ -221,7 +222,8 @@ export function bucketContract(suite: Suite): void {
   suite.test(
     "the shortest way, where the store has it, takes like the others, or answers nothing and leaves all as it was",
     async (place) => {
-      const { buckets, config } = place.scope;
+      const { config } = place.scope;
+      const buckets: BucketsMaybeInPlace = place.scope.buckets;
       if (buckets.takeOne === undefined) return;
       const generation = config.generation();
       const takeOne = (of: Claim, nowMs: number) => buckets.takeOne?.(of, of.take, nowMs, generation);

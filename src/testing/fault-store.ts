@@ -10,6 +10,7 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { EntityStore } from "../ports/entity-store.ts";
+import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import type { ChangeReply } from "../ports/lease-change.ts";
 import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { ManifestStore } from "../ports/manifest-store.ts";
@@ -123,7 +124,7 @@ export class FaultStore implements Store {
     return this.#inner.close();
   }
 
-  #bucketsOf(inner: BucketStore): BucketStore {
+  #bucketsOf(inner: BucketsMaybeInPlace): BucketsMaybeInPlace {
     const { split = false, pause } = this.#options;
     const takeSync = inner.takeSync?.bind(inner);
     const takeOne = inner.takeOne?.bind(inner);

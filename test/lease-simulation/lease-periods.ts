@@ -1,5 +1,6 @@
 import type { PeriodPin, Ticket } from "../../src/domain/give-back.ts";
 import type { BucketStore, CallContext, Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Charged, LeaseChange } from "../../src/ports/lease-change.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
@@ -123,7 +124,12 @@ export class PeriodBook {
       return reply;
     };
     // The short ways of a store in memory answer alike, and are watched in their long form.
-    return overriding(buckets, { take, debit, takeSync: undefined as never, takeOne: undefined as never });
+    return overriding<BucketsMaybeInPlace>(buckets, {
+      take,
+      debit,
+      takeSync: undefined as never,
+      takeOne: undefined as never,
+    });
   }
 
   #leases(leases: LeaseStore): LeaseStore {

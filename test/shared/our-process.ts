@@ -3,6 +3,7 @@ import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
@@ -158,7 +159,7 @@ const PLANS_MAX = 8;
 const BRINGS_MAX = 6;
 const TIMEOUT_MS = 2_000;
 
-function leaseOf(claim: Pick<Claim, "bucket" | "set" | "origin" | "take">, ticket: Ticket): OurLease {
+function leaseOf(claim: LimitedBucket & Pick<Claim, "take">, ticket: Ticket): OurLease {
   const { bucket, set, origin, take } = claim;
   // A lease goes on by what it was taken under: nobody reads configuration again for it.
   const { asOfMs, generation } = origin;

@@ -1,18 +1,12 @@
 import { systemDigest } from "../../src/adapters/system/digest.ts";
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { OnUnavailable } from "../../src/domain/config.ts";
+import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { Limiter } from "../../src/engine/limiter.ts";
 import type { EngineDeps } from "../../src/engine/settings.ts";
-import type {
-  BucketStore,
-  CallContext,
-  Claim,
-  Claimed,
-  Held,
-  TakeReply,
-  WriteReply,
-} from "../../src/ports/bucket-store.ts";
+import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { Channel, Events, RefusedEvent } from "../../src/ports/events.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
@@ -173,9 +167,10 @@ export class Client {
 
   #watched(namespaceId: string) {
     const scope = this.#seen.scope(namespaceId);
-    const { buckets, config } = scope;
+    const { config } = scope;
+    const buckets: BucketsMaybeInPlace = scope.buckets;
     const takeSync: BucketStore["takeSync"] = buckets.takeSync?.bind(buckets);
-    const takeOne: BucketStore["takeOne"] = buckets.takeOne?.bind(buckets);
+    const takeOne = buckets.takeOne?.bind(buckets);
     return {
       ...scope,
       buckets: overriding(buckets, {
@@ -194,7 +189,7 @@ export class Client {
         ...(takeOne === undefined
           ? {}
           : {
-              takeOne: (of: Claimed, take: readonly Amount[], nowMs: number, generation: number | undefined) => {
+              takeOne: (of: LimitedBucket, take: readonly Amount[], nowMs: number, generation: number | undefined) => {
                 const answer = takeOne(of, take, nowMs, generation);
                 // Otherwise it is asked once more, the long way.
                 if (answer !== undefined) this.#planned([{ ...of, take, bypass: false }], { nowMs, timeoutMs: 0 });

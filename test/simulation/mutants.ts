@@ -3,6 +3,7 @@ import type { LevelConfig } from "../../src/domain/config.ts";
 import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import type { LimitSet, SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Answer, BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { atOnce, overriding } from "./port.ts";
@@ -274,9 +275,9 @@ export function inBuckets(spoiled: (buckets: BucketStore) => Partial<BucketStore
     // Without the synchronous way and the shortest, which would lead around the bug.
     buckets: overriding(buckets, {
       takeSync: undefined,
-      takeOne: undefined,
+      takeOne: undefined as never,
       ...spoiled(buckets),
-    } as Partial<BucketStore>),
+    } as Partial<BucketsMaybeInPlace>),
   }));
 }
 

@@ -4,12 +4,12 @@ import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
+import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
   BucketStore,
   CallContext,
   Claim,
-  Claimed,
   Held,
   MaybePromise,
   OperationReply,
@@ -19,6 +19,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
+import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { isSamePeriod } from "../../src/testing/model-period.ts";
@@ -88,7 +89,7 @@ export class Recorder {
     return { ...scope, ...watchedConfig(scope, watch), buckets: this.#recorded(scope.buckets) };
   }
 
-  #recorded(store: BucketStore): BucketStore {
+  #recorded(store: BucketsMaybeInPlace): BucketStore {
     const takeSync = store.takeSync?.bind(store);
     const takeOne = store.takeOne?.bind(store);
     return overriding(store, {
@@ -110,7 +111,7 @@ export class Recorder {
         ? {}
         : {
             takeOne: (
-              of: Claimed,
+              of: LimitedBucket,
               take: readonly Amount[],
               nowMs: number,
               generation: number | undefined,
@@ -318,7 +319,7 @@ export class Recorder {
     return undefined;
   }
 
-  #born({ bucket, set, origin }: Bucket, nowMs: number): ModelBucket {
+  #born({ bucket, set, origin }: LimitedBucket, nowMs: number): ModelBucket {
     const model = new ModelBucket(set, origin, nowMs, this.#calendar);
     this.#buckets.set(bucket.id, { key: bucket, model });
     return model;
@@ -346,7 +347,7 @@ export class Recorder {
   }
 
   // What the store answers is one thing, what it stored another.
-  #compareStored(store: BucketStore, helds: readonly Bucket[], nowMs: number): void {
+  #compareStored(store: BucketStore, helds: readonly LimitedBucket[], nowMs: number): void {
     for (const { bucket } of helds) this.#noteMost(bucket.id);
     // Joined calls are answered together: the state behind this one has moved on already.
     if (this.underWay > 1) return;
@@ -365,7 +366,7 @@ export class Recorder {
     this.#mosts.note(bucketId, model === undefined ? [] : [model]);
   }
 
-  #begun(store: BucketStore, helds: readonly Bucket[], context: CallContext): Call {
+  #begun(store: BucketStore, helds: readonly LimitedBucket[], context: CallContext): Call {
     this.usage.readAt(context.nowMs);
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
     const absent = new Set<string>();
@@ -400,9 +401,7 @@ export class Recorder {
 }
 
 /** What all calls say about the bucket they mean. */
-type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
-
-function shownWrite(what: string, { bucket, set }: Bucket, amounts: readonly Amount[], nowMs: number): string {
+function shownWrite(what: string, { bucket, set }: LimitedBucket, amounts: readonly Amount[], nowMs: number): string {
   const moved = amounts.map(({ limit, milli }) => `${limit}:${milli}`).join(" ");
   return `${what} on ${shownKey(bucket.id)} at ${nowMs}: ${moved}, by ${set.signature}`;
 }

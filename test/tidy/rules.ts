@@ -23,13 +23,14 @@ const ROWS: Readonly<Record<string, Row>> = {
   ports: { folders: ["domain"], packages: [] },
   engine: { folders: ["bucket", "domain", "ports"], packages: [] },
   protocol: { folders: ["bucket", "domain", "ports"], packages: [] },
-  "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol"], packages: [] },
-  "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*"] },
+  stored: { folders: ["bucket", "domain", "ports"], packages: [] },
+  "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: [] },
+  "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   "adapters/dynamodb": {
-    folders: ["bucket", "domain", "ports", "protocol"],
+    folders: ["bucket", "domain", "ports", "protocol", "stored"],
     packages: ["@aws-sdk/*", "undici", "node:*"],
   },
-  "adapters/system": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*"] },
+  "adapters/system": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   aggregator: {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
@@ -67,7 +68,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 };
 
 /** Any other adapter brings a client that this table does not know yet. */
-const OTHER_ADAPTER: Row = { folders: ["bucket", "domain", "ports", "protocol"], packages: ["*"] };
+const OTHER_ADAPTER: Row = { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["*"] };
 
 /** Where the clock, chance and the environment may be read: behind the ports, and where a program begins. */
 const AMBIENT_FOLDERS = ["adapters/system", "local", "loadtest", "cli", "dashboard"];
@@ -145,7 +146,7 @@ function* ambientProblems(path: string, folder: string, code: string): Iterable<
   if (folder === "bucket" && /\bDate\b/.test(code)) yield refuse("Date", "bucket/ knows only the numbers it is given");
   if (folder === "bucket" && /\bprocess\b/.test(code)) yield refuse("process", "bucket/ is pure arithmetic");
   if (
-    ["engine", "protocol", "leases"].includes(folder) &&
+    ["engine", "protocol", "stored", "leases"].includes(folder) &&
     /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)
   ) {
     yield refuse("ambient time", `${folder}/ has a Clock port for it`);

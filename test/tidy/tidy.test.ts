@@ -144,8 +144,8 @@ test("ports/ imports types of domain/ and has no run-time code", () => {
   assert.match(breaches(path, 'export { x } from "./clock.ts";').join(), /write `export type`/);
 });
 
-test("engine/ and protocol/ know no store, no node: module, no package and no ambient time", () => {
-  for (const folder of ["engine", "protocol"]) {
+test("engine/, protocol/ and stored/ know no store, no node: module, no package and no ambient time", () => {
+  for (const folder of ["engine", "protocol", "stored"]) {
     const path = `src/${folder}/a.ts`;
     allows(path, ["../bucket/take.ts", "../domain/limit.ts", "../ports/store.ts", "./b.ts"]);
     refuses(path, [
@@ -161,7 +161,8 @@ test("engine/ and protocol/ know no store, no node: module, no package and no am
     assert.deepEqual(breaches(path, "const day = new Date(atMs);"), []);
   }
   refuses("src/engine/a.ts", ["../protocol/forms.ts", "../leases/desk.ts"]);
-  refuses("src/protocol/a.ts", ["../engine/lease.ts"]);
+  refuses("src/protocol/a.ts", ["../engine/lease.ts", "../stored/shape.ts"]);
+  refuses("src/stored/a.ts", ["../engine/lease.ts", "../protocol/buckets.ts"]);
 });
 
 test("leases/ stands on the engine, and knows no store, no node: module, no package and no ambient time", () => {
@@ -197,7 +198,7 @@ test("an adapter imports its own client, and neither another adapter nor the eng
     "../../../domain/limit.ts",
   ]);
   refuses("src/adapters/dynamodb/migrations/a.ts", ["../../memory/store.ts", "ioredis"]);
-  allows("src/adapters/redis/a.ts", ["ioredis"]);
+  allows("src/adapters/redis/a.ts", ["ioredis", "../../stored/shape.ts"]);
 });
 
 test("aggregator/ works on the DynamoDB adapter and on no other; infra/ sees only its schema", () => {

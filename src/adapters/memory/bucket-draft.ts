@@ -1,59 +1,61 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { acrossBoundaries, advanced, type BucketState, debitFrom, touched } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
-import type { Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
+import type { Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
+import {
+  atGiveBack,
+  atWrite,
+  countedOf,
+  credited,
+  debitAnswer,
+  debited,
+  type RuleContext,
+  standing,
+} from "../../stored/bucket-rules.ts";
 import type { BucketCell } from "./data.ts";
 import type { UsageCounter } from "./hour-usage.ts";
 
 /** What a draft needs of the buckets of its namespace. */
 export interface DraftedBuckets {
-  readonly calendar: Calendar;
   /** Undefined where no usage is kept. */
   readonly usage: UsageCounter | undefined;
   find(key: BucketKey): BucketCell | undefined;
   /** The cell of a bucket, made where there is none. */
   cellOf(key: BucketKey): BucketCell;
-  /** The bucket as it stands for those limits. */
-  standing(state: BucketState | undefined, of: Pick<Claim, "set" | "origin">, nowMs: number): BucketState;
+  contextAt(nowMs: number): RuleContext;
 }
 
 /** Debits and credits that are made together: each is worked out on what those before it left; `commit` writes all of them. */
 export class BucketDraft {
   readonly #buckets: DraftedBuckets;
-  readonly #nowMs: number;
+  readonly #context: RuleContext;
   readonly #states = new Map<string, BucketState>();
   readonly #writes: (() => void)[] = [];
 
   constructor(buckets: DraftedBuckets, nowMs: number) {
     this.#buckets = buckets;
-    this.#nowMs = nowMs;
+    this.#context = buckets.contextAt(nowMs);
   }
 
   debit(held: Held, amounts: readonly Amount[]): Debited {
-    const { bucket, bypass } = held;
-    const standing = this.#buckets.standing(this.#stateOf(bucket), held, this.#nowMs);
-    // The lease may go by limits that were changed since. The change counts from this write on, as it goes by the old ones.
-    const before = advanced(standing, this.#nowMs, this.#buckets.calendar);
-    const state = bypass ? touched(before) : debitFrom(before, amounts, this.#nowMs);
+    const context = this.#context;
+    const before = atWrite(standing(this.#stateOf(held.bucket), held, context), context);
+    const state = debited(before, held, amounts, context.nowMs);
     if (state === undefined) return { kind: "tooDeep" };
-    this.#put(bucket, state);
+    this.#put(held.bucket, state);
     this.#count(held, amounts, 1);
-    if (bypass) return { kind: "applied", state };
-    const ticket = ticketOf(state, amounts, this.#nowMs, this.#buckets.calendar);
-    return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
+    return debitAnswer(state, held, amounts, context);
   }
 
   credit(held: Held, amounts: readonly Amount[]): WriteReply {
+    const context = this.#context;
     const before = this.#stateOf(held.bucket);
     // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
     if (before !== undefined || this.#buckets.find(held.bucket) !== undefined) this.#count(held, amounts, -1);
     if (before === undefined) return { kind: "gone" };
     if (held.bypass) return { kind: "applied", state: before };
-    const now = acrossBoundaries(before, this.#nowMs, this.#buckets.calendar);
-    const state = giveBack(now, amounts, held.ticket, this.#nowMs);
+    const state = credited(atGiveBack(before, context), held, amounts, context.nowMs);
     this.#put(held.bucket, state);
     return { kind: "applied", state };
   }
@@ -82,6 +84,8 @@ export class BucketDraft {
     const { usage } = this.#buckets;
     // Nothing makes no entry in the usage of an hour.
     if (usage === undefined || amounts.every(({ milli }) => milli === 0)) return;
-    this.#writes.push(() => usage.count(this.#buckets.cellOf(bucket), amounts, sign, bypass, this.#nowMs));
+    this.#writes.push(() =>
+      usage.count(this.#buckets.cellOf(bucket), countedOf(amounts, bypass), sign, this.#context.nowMs),
+    );
   }
 }

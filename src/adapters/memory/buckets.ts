@@ -1,29 +1,16 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
-import {
-  advanced,
-  type BucketState,
-  bornAs,
-  bucketFor,
-  countFrom,
-  fits,
-  freshBucket,
-  overdrawnOf,
-  takeFrom,
-  touched,
-} from "../../domain/bucket-state.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
+import type { LimitedBucket } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
 import type {
   Answer,
   BucketOwner,
   BucketStore,
   CallContext,
   Claim,
-  Claimed,
   Held,
   MaybePromise,
   Operation,
@@ -33,6 +20,18 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import type { InPlaceTakes, TakenInPlace } from "../../ports/in-place-takes.ts";
+import {
+  atWrite,
+  countedOfTake,
+  earlierOnSame,
+  type Planner,
+  type RuleContext,
+  standing,
+  taken,
+  takenAnswer,
+} from "../../stored/bucket-rules.ts";
+import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
@@ -42,10 +41,8 @@ import { sameText } from "./list-orders.ts";
 import { isOwnable, OwnedState } from "./owned-state.ts";
 import { MemorySweep } from "./sweep.ts";
 
-const OPERATIONS_KEPT_MS = 3 * 24 * HOUR_MS;
-
 /** Buckets in memory: one thread, so each call is a transaction. */
-export class MemoryBuckets implements BucketStore {
+export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #all: MemoryData;
   readonly #namespaceId: string;
   readonly #data: NamespaceData;
@@ -66,11 +63,10 @@ export class MemoryBuckets implements BucketStore {
     this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar);
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
     this.#drafted = {
-      calendar,
       usage: this.#usage,
       find: (key) => this.#data.buckets.get(key.id),
       cellOf: (key) => this.#cell(key),
-      standing: (state, of, nowMs) => this.#standing(state, of, nowMs),
+      contextAt: (nowMs) => this.#at(nowMs),
     };
   }
 
@@ -94,43 +90,51 @@ export class MemoryBuckets implements BucketStore {
    */
   takeAll(
     claims: readonly Claim[],
-    by: "plan" | "lease",
+    by: Planner,
     nowMs: number,
     write: ((taken: readonly TakenAnswer[]) => void) | undefined,
   ): readonly Answer[] {
-    if (claims.length === 1 && write === undefined && by === "plan") return [this.#takeOne(claims[0] as Claim, nowMs)];
-    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
-    const after = claims.map((claim, i) => {
-      const standing = before[i] as BucketState;
-      return taking(by === "plan" ? standing : advanced(standing, nowMs, this.#calendar), claim, nowMs);
-    });
-    if (after.includes(undefined))
-      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, nowMs));
-    const taken = claims.map((claim, i) => this.#answer(claim, after[i] as BucketState, nowMs));
-    write?.(taken);
+    const context = this.#at(nowMs);
+    if (claims.length === 1 && write === undefined && by === "plan")
+      return [this.#takeOne(claims[0] as Claim, context)];
+    const before = claims.map((claim) => standing(this.#stateOf(claim), claim, context));
+    const after: (BucketState | undefined)[] = [];
+    for (let i = 0; i < claims.length; i++) {
+      const claim = claims[i] as Claim;
+      const earlier = earlierOnSame(claims, i);
+      const state =
+        earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? before[earlier], claim, context);
+      after.push(taken(by === "plan" ? state : atWrite(state, context), claim, nowMs));
+    }
+    if (after.includes(undefined)) {
+      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined));
+    }
+    const answers = claims.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
+    write?.(answers);
     for (const [i, claim] of claims.entries()) this.#store(claim, after[i] as BucketState, nowMs);
-    return taken;
+    return answers;
   }
 
   takeOne(
-    of: Claimed,
+    of: LimitedBucket,
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,
-  ): TakenAnswer | undefined {
+  ): TakenInPlace | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
     this.#sweep.run(nowMs);
     const found = this.#data.buckets.get(of.bucket.id);
     if (found?.state !== undefined && isOwnable(found.state, of, nowMs)) {
       const owned = found.owned ?? this.#own(found, found.state);
       if (!owned.take(take, nowMs)) return undefined;
-      if (this.#usage !== undefined) this.#usage.count(found, take, 1, false, nowMs).requests++;
+      if (this.#usage !== undefined) this.#usage.count(found, take, 1, nowMs).requests++;
       return owned;
     }
     const { bucket, set, origin } = of;
     const claim = { bucket, set, origin, take, bypass: false };
-    const after = taking(this.#standing(this.#stateOf(claim), claim, nowMs), claim, nowMs);
-    return after === undefined ? undefined : this.#taken(claim, after, nowMs);
+    const context = this.#at(nowMs);
+    const after = taken(standing(this.#stateOf(claim), claim, context), claim, nowMs);
+    return after === undefined ? undefined : this.#taken(claim, after, context);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
@@ -195,10 +199,8 @@ export class MemoryBuckets implements BucketStore {
     return orders.pageInOrder({ keysAfter, from: "", itemOf, textOf, keyOf }, page);
   }
 
-  #operate(
-    { bucket, set, origin, nowMs, idempotencyKey, event }: Operation,
-    change: (state: BucketState) => ToppedUp,
-  ): OperationReply {
+  #operate(operation: Operation, change: (state: BucketState) => ToppedUp): OperationReply {
+    const { bucket, nowMs, idempotencyKey, event } = operation;
     requireActive(this.#all, this.#namespaceId);
     const { operations, audit } = this.#data;
     const id = `${bucket.id}\n${idempotencyKey}`;
@@ -210,8 +212,8 @@ export class MemoryBuckets implements BucketStore {
     const done = operations.get(id);
     if (done !== undefined) return { kind: "done", repeated: true, amounts: done.amounts };
     const cell = this.#cell(bucket);
-    // What is changed of limits later counts from this write on at the earliest.
-    const changed = change(advanced(this.#standing(cell.state, { set, origin }, nowMs), nowMs, this.#calendar));
+    const context = this.#at(nowMs);
+    const changed = change(atWrite(standing(cell.state, operation, context), context));
     if (changed.kind === "tooLarge") return changed;
     const { state, gained } = changed;
     cell.state = state;
@@ -220,36 +222,30 @@ export class MemoryBuckets implements BucketStore {
     return { kind: "done", repeated: false, amounts: gained };
   }
 
-  #takeOne(claim: Claim, nowMs: number): Answer {
-    const before = this.#standing(this.#stateOf(claim), claim, nowMs);
-    const after = taking(before, claim, nowMs);
-    return after === undefined ? this.#refuse(claim, before, nowMs) : this.#taken(claim, after, nowMs);
+  #takeOne(claim: Claim, context: RuleContext): Answer {
+    const before = standing(this.#stateOf(claim), claim, context);
+    const after = taken(before, claim, context.nowMs);
+    return after === undefined ? this.#refuse(claim, before, false) : this.#taken(claim, after, context);
   }
 
-  #taken(claim: Claim, state: BucketState, nowMs: number): TakenAnswer {
-    this.#store(claim, state, nowMs);
-    return this.#answer(claim, state, nowMs);
+  #taken(claim: Claim, state: BucketState, context: RuleContext): TakenAnswer {
+    this.#store(claim, state, context.nowMs);
+    return takenAnswer(state, claim, context);
   }
 
-  #answer({ take, bypass }: Claim, state: BucketState, nowMs: number): TakenAnswer {
-    return { kind: "taken", state, ticket: bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar) };
-  }
-
-  #store({ bucket, take, bypass }: Claim, state: BucketState, nowMs: number): void {
-    const cell = this.#cell(bucket);
+  #store(claim: Claim, state: BucketState, nowMs: number): void {
+    const cell = this.#cell(claim.bucket);
     cell.state = state;
     if (this.#usage === undefined) return;
-    const hour = this.#usage.count(cell, take, 1, bypass, nowMs);
-    hour.requests++;
-    if (!bypass) this.#usage.overdrawn(hour, overdrawnOf(state, take, nowMs));
+    this.#usage.count(cell, countedOfTake(state, claim, nowMs), 1, nowMs).requests++;
   }
 
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
-  #refuse(claim: Claim, state: BucketState, nowMs: number): Answer {
-    const cell = this.#data.buckets.get(claim.bucket.id);
+  #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean): Answer {
+    const cell = this.#data.buckets.get(bucket.id);
     // Changed limits count from the moment they reach the bucket, granted or refused.
     if (cell?.state !== undefined) cell.state = state;
-    return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "skipped" : "short", state };
+    return { kind: isFitting ? "skipped" : "short", state };
   }
 
   /** The state that a claim goes by, which may be handed out. */
@@ -257,11 +253,8 @@ export class MemoryBuckets implements BucketStore {
     return seenState(this.#data.buckets.get(bucket.id));
   }
 
-  /** The bucket as it stands for a claim. A new one is numbered by the store: the claim may be older than a deletion. */
-  #standing(state: BucketState | undefined, claim: Pick<Claim, "set" | "origin">, nowMs: number): BucketState {
-    if (state !== undefined) return bucketFor(state, claim, nowMs, this.#calendar);
-    const fresh = freshBucket(claim.set, claim.origin, nowMs, this.#calendar);
-    return bornAs(fresh, countFrom(nowMs, this.#all.generation));
+  #at(nowMs: number): RuleContext {
+    return { nowMs, calendar: this.#calendar, generation: this.#all.generation };
   }
 
   #own(cell: BucketCell, state: BucketState): OwnedState {
@@ -289,8 +282,4 @@ export class MemoryBuckets implements BucketStore {
 function seenState(cell: BucketCell | undefined): BucketState | undefined {
   if (cell !== undefined) cell.owned = undefined;
   return cell?.state;
-}
-
-function taking(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {
-  return bypass ? touched(state) : takeFrom(state, take, nowMs);
 }

@@ -1,6 +1,7 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
+import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+import { lastHourOverMs } from "../../stored/keeping.ts";
 import { compareTexts, OrderedTexts } from "./sorted-texts.ts";
 
 /** Net tokens of one bucket in one hour. */
@@ -65,19 +66,13 @@ export class UsageCounter {
   }
 
   /** Of amounts taken (`sign` 1) or given back (-1). */
-  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
+  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, nowMs: number): HourUsage {
     const hour = this.#hourAt(cell, amounts, nowMs);
     for (let a = 0; a < amounts.length; a++) {
       const { limit, milli } = amounts[a] as Amount;
-      if (milli === 0) continue;
-      this.#add(hour, limit, (sign * milli) / 1000);
-      if (bypass) this.#add(hour, bypassOf(limit), (sign * milli) / 1000);
+      if (milli !== 0) this.#add(hour, limit, (sign * milli) / 1000);
     }
     return hour;
-  }
-
-  overdrawn(hour: HourUsage, limits: readonly string[]): void {
-    for (const limit of limits) this.#add(hour, overdraftOf(limit), 1);
   }
 
   #hourAt(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
@@ -130,5 +125,5 @@ export function dropHours(cell: Counted, keepMs: number, nowMs: number): void {
 }
 
 function isOver(hourMs: number, keepMs: number, nowMs: number): boolean {
-  return hourMs <= nowMs - keepMs - HOUR_MS;
+  return hourMs <= lastHourOverMs(nowMs, keepMs);
 }

@@ -1,9 +1,19 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
-import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { BeginReply, DueLease, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import {
+  begunKey,
+  finishedKey,
+  isOurs,
+  isTaken,
+  onCreate,
+  onMove,
+  STORED,
+  type StoredKey,
+} from "../../stored/lease-rules.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { requireActive } from "./in-namespace.ts";
 import type { LeaseShelf } from "./lease-shelf.ts";
@@ -11,8 +21,6 @@ import { textList } from "./list-orders.ts";
 
 /** Forgotten with each write: more than one write adds, so that what is old grows less. */
 const FORGOTTEN_AT_ONCE = 4;
-
-const STORED: LeaseReply = { kind: "stored" };
 
 /** The records and keys of leases in memory: one thread, so each call is a transaction. They die with their buckets. */
 export class LeaseRecords {
@@ -35,8 +43,8 @@ export class LeaseRecords {
     requireActive(this.#all, this.#namespaceId);
     this.#forget(nowMs);
     const known = record === undefined ? undefined : this.#shelf.records.get(record.leaseId);
-    if (known !== undefined) return known.writer === record?.writer ? STORED : { kind: "conflict" };
-    if (!this.isOurs(finish)) return { kind: "keyLost" };
+    const reply = onCreate(known, record, () => this.isOurs(finish));
+    if (reply !== "write") return reply;
     if (record !== undefined) this.#put(record, undefined);
     this.#finish(finish);
     return STORED;
@@ -49,12 +57,8 @@ export class LeaseRecords {
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): LeaseReply {
     this.#forget(nowMs);
     const before = this.#shelf.records.get(next.leaseId);
-    if (before?.version === next.version && before.writer === next.writer) {
-      if (next.owed !== undefined) this.#put(next, before);
-      return STORED;
-    }
-    if (before?.version !== next.version - 1) return { kind: "conflict" };
-    if (!this.isOurs(finish)) return { kind: "keyLost" };
+    const reply = onMove(before, next, () => this.isOurs(finish));
+    if (reply !== "write") return reply;
     this.#put(next, before);
     this.#finish(finish);
     return STORED;
@@ -83,15 +87,15 @@ export class LeaseRecords {
     });
   }
 
-  beginKey({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
+  beginKey(begin: KeyBegin): BeginReply {
     requireActive(this.#all, this.#namespaceId);
-    this.#forget(nowMs);
-    const known = this.#shelf.keys.get(key);
-    if (known !== undefined && isTaken(known, nowMs)) {
+    this.#forget(begin.nowMs);
+    const known = this.#shelf.keys.get(begin.key);
+    if (known !== undefined && isTaken(known, begin.nowMs)) {
       const { forgottenAtMs: _, ...record } = known;
       return { kind: "known", record };
     }
-    this.#putKey({ key, mark, fingerprint, answer: undefined, untilMs, forgottenAtMs: nowMs + LEASE_REMEMBERED_MS });
+    this.#putKey(begunKey(begin));
     return { kind: "begun" };
   }
 
@@ -109,11 +113,9 @@ export class LeaseRecords {
     this.#shelf.oldKeys.delete(mark.key, known.forgottenAtMs);
   }
 
-  /** Whether the work under a key is still the caller's. Also when the same answer is there already: then this is a repeat. */
+  /** Whether the work under a key is still the caller's; of no key, it is. */
   isOurs(mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
-    if (mark === undefined) return true;
-    const known = this.#shelf.keys.get(mark.key);
-    return known?.mark === mark.mark && (known.answer === undefined || known.answer === mark.answer);
+    return mark === undefined || isOurs(this.#shelf.keys.get(mark.key), mark);
   }
 
   get #shelf(): LeaseShelf {
@@ -123,10 +125,10 @@ export class LeaseRecords {
   #finish(finish: KeyFinish | undefined): void {
     const known = finish === undefined ? undefined : this.#shelf.keys.get(finish.key);
     if (finish === undefined || known === undefined) return;
-    this.#putKey({ ...known, answer: finish.answer, forgottenAtMs: finish.nowMs + LEASE_REMEMBERED_MS });
+    this.#putKey({ ...known, ...finishedKey(finish) });
   }
 
-  #putKey(next: KeyRecord & { readonly forgottenAtMs: number }): void {
+  #putKey(next: StoredKey): void {
     const { keys, oldKeys } = this.#shelf;
     const before = keys.get(next.key);
     if (before !== undefined) oldKeys.delete(next.key, before.forgottenAtMs);
@@ -157,12 +159,4 @@ export class LeaseRecords {
       if (known !== undefined) oldKeys.delete(key, known.forgottenAtMs);
     }
   }
-}
-
-/** Whether a key is still somebody's: answered and remembered, or under way. */
-function isTaken(
-  known: Pick<KeyRecord, "answer" | "untilMs"> & { readonly forgottenAtMs: number },
-  nowMs: number,
-): boolean {
-  return known.answer === undefined ? nowMs < known.untilMs : nowMs < known.forgottenAtMs;
 }

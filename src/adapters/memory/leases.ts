@@ -1,6 +1,7 @@
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { AppliedWrite, ChangeReply, Charged, LeaseChange } from "../../ports/lease-change.ts";
 import type { LeaseStore } from "../../ports/lease-store.ts";
+import { onChange } from "../../stored/lease-rules.ts";
 import type { MemoryBuckets } from "./buckets.ts";
 import type { MemoryData } from "./data.ts";
 import { LeaseRecords } from "./lease-records.ts";
@@ -16,11 +17,9 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
   }
 
   change(change: LeaseChange, { nowMs }: CallContext): ChangeReply {
-    const { version, writer, key, moves } = change;
-    const known = this.get(change.leaseId);
-    if (known?.version === version + 1 && known.writer === writer) return { kind: "repeated" };
-    if (known?.version !== version) return { kind: "conflict" };
-    if (!this.isOurs(key)) return { kind: "keyLost" };
+    const { key, moves } = change;
+    const reply = onChange(this.get(change.leaseId), change, () => this.isOurs(key));
+    if (reply !== "write") return reply;
     const write = (charged: Charged) => {
       const { record, finish } = change.writeOf(charged);
       this.move(record, finish, nowMs);

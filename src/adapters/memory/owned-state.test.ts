@@ -7,6 +7,7 @@ import { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { MEMORY_RETENTION } from "../../domain/retention.ts";
 import type { BucketStore, Claim } from "../../ports/bucket-store.ts";
+import type { InPlaceTakes } from "../../ports/in-place-takes.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
 import { openMemory } from "./store.ts";
@@ -19,9 +20,9 @@ const bucket = bucketKey("a", "api");
 const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]);
 const origin = { asOfMs: T0, generation: null };
 
-function newBuckets(): Required<Pick<BucketStore, "takeOne">> & BucketStore {
+function newBuckets(): InPlaceTakes & BucketStore {
   const { buckets } = openMemory(calendar, MEMORY_RETENTION, systemTurns).scope("default");
-  return buckets as Required<Pick<BucketStore, "takeOne">> & BucketStore;
+  return buckets as InPlaceTakes & BucketStore;
 }
 
 function claimOf(tokens: Record<string, number>): Claim {

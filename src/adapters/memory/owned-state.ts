@@ -3,7 +3,8 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET } from "../../domain/give-back.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
-import type { Claimed, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import type { SharedState, TakenInPlace, TokensLeft } from "../../ports/in-place-takes.ts";
 
 /** What a cell needs so that takes can write its state in place. */
 interface Owner {
@@ -22,7 +23,7 @@ const leftMilli: number[] = [];
  * three objects. It is the answer to such takes as well: whoever looks at the state of the answer ends the ownership, and the
  * next take goes by a copy.
  */
-export class OwnedState implements TakenAnswer, SharedState {
+export class OwnedState implements TakenInPlace, SharedState {
   readonly kind = "taken";
   readonly ticket = PLAIN_TICKET;
   readonly #owner: Owner;
@@ -80,7 +81,7 @@ export class OwnedState implements TakenAnswer, SharedState {
 }
 
 /** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
-export function isOwnable(state: BucketState, { set, origin }: Claimed, nowMs: number): boolean {
+export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, nowMs: number): boolean {
   if (!state.plain || state.untouched || nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
   return !knowsMore(origin, state.origin);
 }

@@ -15,6 +15,7 @@ import {
 import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
+import { lastHourOverMs } from "../../stored/keeping.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { requireActive } from "./in-namespace.ts";
 import type { KeyedList } from "./list-orders.ts";
@@ -92,7 +93,7 @@ export class MemoryRefusals implements RefusalStore {
     const { refusals } = this.#data;
     if (nowMs >= refusals.sweptAtMs && nowMs < refusals.sweptAtMs + SWEEP_EVERY_MS) return;
     refusals.sweptAtMs = nowMs;
-    const untilMs = nowMs - (this.#all.retention.usageKeepMs ?? 0) - HOUR_MS;
+    const untilMs = lastHourOverMs(nowMs, this.#all.retention.usageKeepMs ?? 0);
     this.#removeWhere(({ hourMs }) => hourMs <= untilMs);
   }
 

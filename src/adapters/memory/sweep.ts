@@ -1,11 +1,9 @@
-import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
+import { mayForget } from "../../stored/keeping.ts";
 import type { BucketCell, NamespaceData } from "./data.ts";
 import { dropHours } from "./hour-usage.ts";
 
-/** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
-const IDLE_MS = HOUR_MS;
 /** From the beginning of one walk to that of the next. */
 const WALK_EVERY_MS = HOUR_MS / 4;
 /** So few buckets are not worth forgetting. */
@@ -61,7 +59,7 @@ export class MemorySweep {
   }
 
   #look(cell: BucketCell, nowMs: number): void {
-    if (this.#forgets && cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) {
+    if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
       cell.state = undefined;
       cell.owned = undefined;
     }

@@ -3,9 +3,9 @@ import { ValidationError } from "../../domain/errors.ts";
 import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { AuditStore } from "../../ports/audit-store.ts";
+import { pageOf } from "../../stored/cursor.ts";
+import { readableJson } from "../../stored/row-damage.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { pageOf } from "./cursor.ts";
-import { readableJson } from "./row-damage.ts";
 
 /** How many events are looked at for each that is added, and by each walk of the sweep. */
 const LOOKED_AT = 16;

@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
 import type { CronCheck } from "../../domain/calendar.ts";
 import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { decoded, encoded, type Shape, shapeFrom } from "./codec.ts";
+import { type BucketRecord, withoutLeft } from "../../stored/bucket-record.ts";
+import { type HourCount, NONE } from "../../stored/open-hour.ts";
+import { isWhole, LEVEL_DAMAGE } from "../../stored/row-damage.ts";
+import { shapeFrom } from "../../stored/shape.ts";
+import { decoded, encoded } from "./codec.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { type HourCount, NONE, type OpenHour } from "./open-hour.ts";
-import { isWhole, LEVEL_DAMAGE } from "./row-damage.ts";
 import type { UsageHours } from "./usage-hours.ts";
-
-/** A bucket with its usage. A value; each change makes a new one, so that a call that fails half-way changed nothing. */
-export interface BucketRow {
-  readonly state: BucketState;
-  readonly shape: Shape;
-  readonly open: OpenHour;
-  /** Usage that goes to its table when the row is written. */
-  readonly left: readonly HourCount[];
-}
 
 /** The place of one bucket: the row as this connection last saw or wrote it. */
 export interface Slot {
@@ -24,7 +16,7 @@ export interface Slot {
   readonly key: BucketKey;
   /** 0: there is none in the file. */
   rowId: number;
-  row: BucketRow | undefined;
+  row: BucketRecord | undefined;
   /** Of the row in the file: while they stay, only the level is written. */
   storedText: string;
   storedHourMs: number;
@@ -113,7 +105,7 @@ export class BucketRows {
     }
   }
 
-  put(slot: Slot, row: BucketRow): void {
+  put(slot: Slot, row: BucketRecord): void {
     if (this.#before?.has(slot) === false) this.#before.set(slot, { row: slot.row, dirty: slot.dirty });
     slot.row = row;
     if (slot.dirty) return;
@@ -196,10 +188,10 @@ export class BucketRows {
 
   #store(slot: Slot): void {
     const { namespaceId, key } = slot;
-    let row = slot.row as BucketRow;
+    let row = slot.row as BucketRecord;
     if (row.left.length > 0) {
       for (const count of row.left) this.#usage.add({ namespaceId, ...key }, count);
-      row = { state: row.state, shape: row.shape, open: row.open, left: NONE };
+      row = withoutLeft(row);
       slot.row = row;
     }
     const { hourMs } = row.open;
@@ -229,7 +221,7 @@ export class BucketRows {
 
 /** A row, or what of it cannot be read. */
 type DecodedRow =
-  | { readonly kind: "row"; readonly row: BucketRow }
+  | { readonly kind: "row"; readonly row: BucketRecord }
   | { readonly kind: "damaged"; readonly damage: Damage };
 
 /** A row from the columns of `COLUMNS`. */
@@ -245,7 +237,7 @@ export function decodedRow(columns: Row, calendar: CronCheck): DecodedRow {
 }
 
 /** The same of a row that is to be readable; throws `ItemUnreadable` where it is not. */
-export function bucketRow(columns: Row, bucket: DamagedItem["bucket"], calendar: CronCheck): BucketRow {
+export function bucketRow(columns: Row, bucket: DamagedItem["bucket"], calendar: CronCheck): BucketRecord {
   const found = decodedRow(columns, calendar);
   if (found.kind === "damaged") throw new ItemUnreadable({ bucket, shard: 0 }, found.damage);
   return found.row;

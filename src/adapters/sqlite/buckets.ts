@@ -15,10 +15,10 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { credit, debit, type RowsContext, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
-import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
 import type { LeaseRows } from "./lease-rows.ts";
 import type { Operations } from "./operations.ts";

@@ -3,8 +3,9 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { bucketState, type LimitState } from "../../domain/bucket-state.ts";
 import { Limit, termsOf } from "../../domain/limit.ts";
-import { decoded, encoded, type Shape, shapeFrom, shapeOf } from "./codec.ts";
-import type { OpenHour } from "./open-hour.ts";
+import type { OpenHour } from "../../stored/open-hour.ts";
+import { type Shape, shapeFrom, shapeOf } from "../../stored/shape.ts";
+import { decoded, encoded } from "./codec.ts";
 
 const plain = <T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) => fc.record(model, { noNullPrototype: true });
 const anyCron = { problemOf: () => undefined };

@@ -1,23 +1,10 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
-import { type LimitsVersion, versionsFrom, versionsText, withVersion } from "../../domain/config-versions.ts";
+import { type LimitsVersion, versionsText, withVersion } from "../../domain/config-versions.ts";
 import type { Entity } from "../../domain/entity.ts";
 import { stintsFrom, stintsText, withStint } from "../../domain/plan-stints.ts";
-import { keyOf } from "./config-rows.ts";
+import { type HistoryKey, historyKey, type StintsKey, stintsKey } from "../../stored/config-keys.ts";
+import { knownVersions } from "../../stored/known-versions.ts";
 import type { Connection, Statement } from "./connection.ts";
-
-/** The place of a scope: whose it is, an entity's, a default's or a plan's, and of which resource; empty: any. */
-export type HistoryKey = readonly [of: "entity" | "plan", owner: string, resource: string];
-
-type StintsKey = readonly [of: "stints", owner: string, resource: ""];
-
-export function historyKey(scope: ConfigScope): HistoryKey {
-  return ["planId" in scope ? "plan" : "entity", ...keyOf(scope)];
-}
-
-/** The place of the plans that an entity had. */
-export function stintsKey(entityId: string): StintsKey {
-  return ["stints", entityId, ""];
-}
 
 /** What the scopes of one namespace said of limits over time, and which plans its entities had. Inside transactions only. */
 export class Histories {
@@ -63,18 +50,3 @@ export class Histories {
 
 const GET = "SELECT versions FROM limit_history WHERE namespace = ? AND of = ? AND owner = ? AND resource = ?";
 const PUT = "INSERT OR REPLACE INTO limit_history (namespace, of, owner, resource, versions) VALUES (?, ?, ?, ?, ?)";
-
-/** The same list for the same text: sets of limits are made once for a list. */
-export function knownVersions(text: string): readonly LimitsVersion[] | undefined {
-  let versions = byText.get(text);
-  if (versions === undefined) {
-    versions = versionsFrom(text);
-    if (versions === undefined) return undefined;
-    if (byText.size >= TEXTS_MAX) byText.clear();
-    byText.set(text, versions);
-  }
-  return versions;
-}
-
-const TEXTS_MAX = 1_000;
-const byText = new Map<string, readonly LimitsVersion[]>();

@@ -1,8 +1,8 @@
 import type { Access, ConfigScope, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config.ts";
 import type { Limit } from "../../domain/limit.ts";
-import { TOTAL_RESOURCE } from "../../domain/totals.ts";
+import { keyOf } from "../../stored/config-keys.ts";
+import { isLimit, readableJson, rowUnreadable } from "../../stored/row-damage.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
 
 export const CONFIG_COLUMNS = "limits, on_unavailable, access, cascade, inherit, applies_to";
 
@@ -77,30 +77,6 @@ interface TableStatements {
   readonly get: Statement;
   readonly put: Statement;
   readonly delete: Statement;
-}
-
-/** The entity or the plan, then the resource; empty: any. */
-export function keyOf(scope: ConfigScope): [owner: string, resource: string] {
-  const owner = "planId" in scope ? scope.planId : "entityId" in scope ? scope.entityId : "";
-  if ("resource" in scope) return [owner, scope.resource];
-  const isTotal = scope.level === "entityTotal" || scope.level === "planTotal" || scope.level === "systemTotal";
-  return [owner, isTotal ? TOTAL_RESOURCE : ""];
-}
-
-/** The scope of a row of `config`. */
-export function scopeOfRow(entityId: string, resource: string): ConfigScope {
-  if (entityId === "") {
-    if (resource === TOTAL_RESOURCE) return { level: "systemTotal" };
-    return resource === "" ? { level: "system" } : { level: "resource", resource };
-  }
-  if (resource === TOTAL_RESOURCE) return { level: "entityTotal", entityId };
-  return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
-}
-
-/** The scope of a row of `plan_config`. */
-export function scopeOfPlanRow(planId: string, resource: string): ConfigScope {
-  if (resource === TOTAL_RESOURCE) return { level: "planTotal", planId };
-  return resource === "" ? { level: "planDefault", planId } : { level: "plan", planId, resource };
 }
 
 export function configOf([limits, onUnavailable, access, cascade, inherit, appliesTo]: Row): StoredConfig {

@@ -15,8 +15,11 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { formerPlans, type PlanStint, stintsFrom } from "../../domain/plan-stints.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
+import { historyKey, scopeOfRow } from "../../stored/config-keys.ts";
+import { keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { knownVersions } from "../../stored/known-versions.ts";
 import type { Changes } from "./changes.ts";
-import { Histories, historyKey, knownVersions } from "./config-histories.ts";
+import { Histories } from "./config-histories.ts";
 import {
   CONFIG_COLUMNS,
   ConfigRows,
@@ -24,10 +27,8 @@ import {
   configuredEntity,
   HAS_LIMITS,
   PLAN_CONFIG_COLUMNS,
-  scopeOfRow,
 } from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Watch } from "./watch.ts";
 
 const PLACE = "CASE resource WHEN '' THEN 'any' WHEN '*' THEN 'total' ELSE 'one' END";

@@ -10,11 +10,11 @@ import {
 } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
+import { keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { readableJson } from "../../stored/row-damage.ts";
 import type { Changes } from "./changes.ts";
 import { Histories } from "./config-histories.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyCursor, pageOf, textAfter } from "./cursor.ts";
-import { readableJson } from "./row-damage.ts";
 
 export const ENTITY_COLUMNS = "id, name, parent_id, cascade, metadata, version, created_at_ms, updated_at_ms, plan_id";
 

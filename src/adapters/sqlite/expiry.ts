@@ -1,4 +1,4 @@
-import { HOUR_MS } from "../../domain/usage.ts";
+import { lastHourOverMs } from "../../stored/keeping.ts";
 import type { AuditLog } from "./audit.ts";
 import type { Connection, Statement } from "./connection.ts";
 import type { RefusalRows } from "./refusals.ts";
@@ -56,7 +56,7 @@ export class Expiry {
     // A transaction deletes little more than in proportion to what it added; what is due from before is left to the next ones.
     const rows = Math.min(Math.floor(this.#due), ROWS_PER_ADDED * added + CHUNK_ROWS);
     this.#due -= rows;
-    if (this.#usageKeepMs !== undefined) this.#dropUsage(rows, nowMs - this.#usageKeepMs - HOUR_MS);
+    if (this.#usageKeepMs !== undefined) this.#dropUsage(rows, lastHourOverMs(nowMs, this.#usageKeepMs));
     this.#audit.dropOld(nowMs);
   }
 

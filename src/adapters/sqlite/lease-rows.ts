@@ -1,5 +1,5 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
-import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import type { LeaseRecord } from "../../domain/lease-record.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { Answer, LeaseDraft, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
 import type {
@@ -12,10 +12,21 @@ import type {
 } from "../../ports/lease-change.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import {
+  begunKey,
+  columnsOf,
+  finishedKey,
+  isOurs,
+  isTaken,
+  type LeaseVersion,
+  onChange,
+  onCreate,
+  onMove,
+  STORED,
+  type StoredKey,
+} from "../../stored/lease-rules.ts";
 import { credit, debit, type RowsContext, takeAll } from "./bucket-changes.ts";
-import type { Connection, Row, Statement } from "./connection.ts";
-
-const STORED: LeaseReply = { kind: "stored" };
+import type { Connection, Statement } from "./connection.ts";
 
 /** Every so many records what is forgotten is deleted: more rows than were added meanwhile. */
 const FORGET_EVERY = 16;
@@ -44,41 +55,34 @@ export class LeaseRows {
   }
 
   create({ record, finish }: LeaseWrite, nowMs: number): LeaseReply {
-    if (record !== undefined) {
-      const known = this.#sql.versionOf.get(this.#namespaceId, record.leaseId);
-      if (known !== undefined) return known[1] === record.writer ? STORED : { kind: "conflict" };
-    }
-    if (!this.#isOurs(finish)) return { kind: "keyLost" };
-    if (record !== undefined) this.#sql.insert.run(this.#namespaceId, record.leaseId, ...columnsOf(record));
+    const known = record === undefined ? undefined : this.#versionOf(record.leaseId);
+    const reply = onCreate(known, record, () => this.#isOurs(finish));
+    if (reply !== "write") return reply;
+    if (record !== undefined) this.#sql.insert.run(this.#namespaceId, record.leaseId, ...valuesOf(record));
     this.#finish(finish);
     this.#forget(nowMs);
     return STORED;
   }
 
   move(next: LeaseRecord, finish: KeyFinish | undefined): LeaseReply {
-    const known = this.#sql.versionOf.get(this.#namespaceId, next.leaseId);
-    const isOwn = known?.[0] === next.version && known[1] === next.writer;
-    if (isOwn && next.owed === undefined) return STORED;
-    if (!isOwn && known?.[0] !== next.version - 1) return { kind: "conflict" };
-    if (!this.#isOurs(finish)) return { kind: "keyLost" };
-    this.#sql.update.run(...columnsOf(next), this.#namespaceId, next.leaseId);
+    const reply = onMove(this.#versionOf(next.leaseId), next, () => this.#isOurs(finish));
+    if (reply !== "write") return reply;
+    this.#sql.update.run(...valuesOf(next), this.#namespaceId, next.leaseId);
     this.#finish(finish);
     return STORED;
   }
 
   /** Moves the tokens of a change, and the record and the answer under its key with them. */
   change(change: LeaseChange, buckets: RowsContext): ChangeReply {
-    const { leaseId, version, writer, key } = change;
-    const known = this.#sql.versionOf.get(this.#namespaceId, leaseId);
-    if (known?.[0] === version + 1 && known[1] === writer) return { kind: "repeated" };
-    if (known?.[0] !== version) return { kind: "conflict" };
-    if (!this.#isOurs(key)) return { kind: "keyLost" };
+    const { leaseId, key } = change;
+    const reply = onChange(this.#versionOf(leaseId), change, () => this.#isOurs(key));
+    if (reply !== "write") return reply;
     try {
       return buckets.rows.allOrNone(() => {
         const moved = movedBy(change.moves, buckets);
         if (moved.kind === "short") return moved;
         const { record, finish } = change.writeOf(moved.charged);
-        this.#sql.update.run(...columnsOf(record), this.#namespaceId, leaseId);
+        this.#sql.update.run(...valuesOf(record), this.#namespaceId, leaseId);
         this.#finish(finish);
         return { kind: "stored", credited: moved.credited };
       });
@@ -88,23 +92,15 @@ export class LeaseRows {
     }
   }
 
-  begin({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
-    const known = this.#sql.getKey.get(this.#namespaceId, key);
-    if (known !== undefined) {
-      const [knownMark, print, answer, knownUntilMs, forgetAtMs] = known as [
-        string,
-        string,
-        string | null,
-        number,
-        number,
-      ];
-      if (nowMs < (answer === null ? knownUntilMs : forgetAtMs)) {
-        const record = { key, mark: knownMark, fingerprint: print, answer: answer ?? undefined, untilMs: knownUntilMs };
-        return { kind: "known", record };
-      }
+  begin(begin: KeyBegin): BeginReply {
+    const known = this.#key(begin.key);
+    if (known !== undefined && isTaken(known, begin.nowMs)) {
+      const { forgottenAtMs: _, ...record } = known;
+      return { kind: "known", record };
     }
-    this.#sql.putKey.run(this.#namespaceId, key, mark, fingerprint, untilMs, nowMs + LEASE_REMEMBERED_MS);
-    this.#forget(nowMs);
+    const { key, mark, fingerprint, untilMs, forgottenAtMs } = begunKey(begin);
+    this.#sql.putKey.run(this.#namespaceId, key, mark, fingerprint, untilMs, forgottenAtMs);
+    this.#forget(begin.nowMs);
     return { kind: "begun" };
   }
 
@@ -146,17 +142,26 @@ export class LeaseRows {
     return this.#made;
   }
 
-  /** Also when the same answer is there already: then this is a repeat. */
+  #versionOf(leaseId: string): LeaseVersion | undefined {
+    const row = this.#sql.versionOf.get(this.#namespaceId, leaseId);
+    return row === undefined ? undefined : { version: row[0] as number, writer: row[1] as string };
+  }
+
+  #key(key: string): StoredKey | undefined {
+    const row = this.#sql.getKey.get(this.#namespaceId, key);
+    if (row === undefined) return undefined;
+    const [mark, fingerprint, answer, untilMs, forgottenAtMs] = row as [string, string, string | null, number, number];
+    return { key, mark, fingerprint, answer: answer ?? undefined, untilMs, forgottenAtMs };
+  }
+
   #isOurs(mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
-    if (mark === undefined) return true;
-    const [known, , answer] = this.#sql.getKey.get(this.#namespaceId, mark.key) ?? ([] as Row);
-    return known === mark.mark && (answer === null || answer === mark.answer);
+    return mark === undefined || isOurs(this.#key(mark.key), mark);
   }
 
   #finish(finish: KeyFinish | undefined): void {
     if (finish === undefined) return;
-    const { key, answer, nowMs } = finish;
-    this.#sql.finishKey.run(answer, nowMs + LEASE_REMEMBERED_MS, this.#namespaceId, key);
+    const { answer, forgottenAtMs } = finishedKey(finish);
+    this.#sql.finishKey.run(answer, forgottenAtMs, this.#namespaceId, finish.key);
   }
 
   #forget(nowMs: number): void {
@@ -197,11 +202,9 @@ function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
   return { kind: "moved", charged: { kind: "difference", debited }, credited };
 }
 
-function columnsOf(record: LeaseRecord) {
-  const { entityId, resources, version, writer } = record;
-  const [dueMs, forgetMs] = [dueAtMs(record) ?? null, forgottenAtMs(record) ?? null];
-  const resource = resources[0]?.resource ?? "";
-  return [entityId, resource, version, writer, dueMs, forgetMs, leaseText(record)] as const;
+function valuesOf(record: LeaseRecord) {
+  const { entityId, resource, version, writer, dueAtMs, forgottenAtMs } = columnsOf(record);
+  return [entityId, resource, version, writer, dueAtMs ?? null, forgottenAtMs ?? null, leaseText(record)] as const;
 }
 
 type Statements = Readonly<Record<keyof typeof SQL, Statement>>;

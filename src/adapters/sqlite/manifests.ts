@@ -2,11 +2,12 @@ import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type OwnedPiece, type Piece, type PieceValue, pieceKey, pieceOfKey } from "../../domain/piece.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../../ports/manifest-store.ts";
+import { scopeOfPlanRow, scopeOfRow } from "../../stored/config-keys.ts";
+import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { readableJson } from "../../stored/row-damage.ts";
 import type { Changes } from "./changes.ts";
-import { CONFIG_COLUMNS, configOf, PLAN_CONFIG_COLUMNS, scopeOfPlanRow, scopeOfRow } from "./config-rows.ts";
+import { CONFIG_COLUMNS, configOf, PLAN_CONFIG_COLUMNS } from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
-import { readableJson } from "./row-damage.ts";
 
 /** Records of owners change no configuration: they are written without an audit event and without a new generation. */
 export class SqliteManifests implements ManifestStore {

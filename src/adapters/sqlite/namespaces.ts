@@ -2,9 +2,9 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import { DEFAULT_NAMESPACE, type Namespace, type NamespaceStatus } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
+import { keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { Purge } from "./purge.ts";
 
 const COLUMNS = "id, name, status, created_at_ms, deleted_at_ms";

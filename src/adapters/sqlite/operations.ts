@@ -1,14 +1,11 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { amountsOfText } from "../../domain/stored-amounts.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
-import type { Operated } from "./bucket-changes.ts";
+import type { OperatedRecord } from "../../stored/bucket-record.ts";
+import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Statement } from "./connection.ts";
-
-/** How long a key is remembered. */
-const KEPT_MS = 3 * 24 * HOUR_MS;
 
 /** Purchases and resets: each once per key, in one transaction with its audit event. */
 export class Operations {
@@ -29,11 +26,11 @@ export class Operations {
     this.#expire = connection.prepare("DELETE FROM operation WHERE namespace = ? AND at_ms <= ?");
   }
 
-  once(namespaceId: string, operation: Operation, work: () => Operated): Promise<OperationReply> {
+  once(namespaceId: string, operation: Operation, work: () => OperatedRecord): Promise<OperationReply> {
     const { bucket, nowMs, idempotencyKey, event } = operation;
     const key = [namespaceId, bucket.entityId, bucket.resource, idempotencyKey] as const;
     return this.#changes.operateIn(namespaceId, (record): OperationReply => {
-      this.#expire.run(namespaceId, nowMs - KEPT_MS);
+      this.#expire.run(namespaceId, nowMs - OPERATIONS_KEPT_MS);
       const done = this.#get.get(...key);
       if (done !== undefined) return { kind: "done", repeated: true, amounts: amountsOf(done[0], operation) };
       const operated = work();

@@ -3,13 +3,14 @@ import type { Entity } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../../domain/plan.ts";
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../../ports/plan-store.ts";
+import { scopeOfPlanRow } from "../../stored/config-keys.ts";
+import { keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { readableJson } from "../../stored/row-damage.ts";
 import type { Changes } from "./changes.ts";
 import { Histories } from "./config-histories.ts";
-import { configOf, PLAN_CONFIG_COLUMNS, scopeOfPlanRow } from "./config-rows.ts";
+import { configOf, PLAN_CONFIG_COLUMNS } from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { ENTITY_COLUMNS, entityOf } from "./entities.ts";
-import { readableJson } from "./row-damage.ts";
 
 const COLUMNS = "id, name, metadata, version, created_at_ms, updated_at_ms";
 

@@ -1,15 +1,12 @@
 import { divCeil } from "../../bucket/integers.ts";
-import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
-import { type BucketRow, type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
+import type { BucketRecord } from "../../stored/bucket-record.ts";
+import { mayForget } from "../../stored/keeping.ts";
+import { leaving } from "../../stored/open-hour.ts";
+import { type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import type { Expiry } from "./expiry.ts";
-import { leaving } from "./open-hour.ts";
 import type { UsageHours } from "./usage-hours.ts";
-
-/** A bucket that has been full this long equals a missing one, also for a client whose clock is behind by less. */
-const IDLE_MS = HOUR_MS;
 
 const CHUNK_ROWS = 50;
 /** In one transaction, beside those for the buckets that are new in it. */
@@ -75,7 +72,7 @@ export class Sweep {
       // It is told to whoever asks for this bucket; the takes that pay for the sweep are on others.
       if (found.kind === "damaged") continue;
       const { row } = found;
-      if (!isIdle(row.state, IDLE_MS, nowMs, this.#calendar)) continue;
+      if (!mayForget(row.state, nowMs, this.#calendar)) continue;
       this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row);
       this.#delete.run(this.#lastId);
       deleted++;
@@ -84,7 +81,7 @@ export class Sweep {
     return deleted;
   }
 
-  #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRow): void {
+  #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord): void {
     for (const count of leaving(row.open, row.shape.limits))
       this.#usage.add({ namespaceId, entityId, resource }, count);
   }

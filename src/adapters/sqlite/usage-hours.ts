@@ -1,9 +1,6 @@
+import type { HourCount } from "../../stored/open-hour.ts";
+import { addAmounts, addText, type Counters, textOf } from "../../stored/usage-counters.ts";
 import type { Connection, Statement } from "./connection.ts";
-import type { HourCount } from "./open-hour.ts";
-import { readableJson, rowUnreadable } from "./row-damage.ts";
-
-/** Net millitokens per limit. Sums of many takes pass 2^53. */
-export type Counters = Map<string, bigint>;
 
 interface BucketName {
   readonly namespaceId: string;
@@ -52,22 +49,4 @@ export class UsageHours {
     this.#added = 0;
     return added;
   }
-}
-
-export function addAmounts(counters: Counters, { amounts }: HourCount): void {
-  for (const { limit, milli } of amounts) counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
-}
-
-/** Adds counters as they are stored: `{"rpm":"12000"}`, as text because JSON has no integers beyond 2^53. */
-export function addText(counters: Counters, text: string): void {
-  for (const [limit, milli] of Object.entries(readableJson<Record<string, unknown>>(text, COUNTERS))) {
-    if (typeof milli !== "string" || !/^-?\d+$/.test(milli)) throw rowUnreadable(text, COUNTERS);
-    counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
-  }
-}
-
-const COUNTERS = { table: "usage", column: "counters", of: "" };
-
-function textOf(counters: Counters): string {
-  return JSON.stringify(Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, String(milli)])));
 }

@@ -1,12 +1,12 @@
 import type { CronCheck } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
+import { keyAfter, keyCursor } from "../../stored/cursor.ts";
+import { leaving } from "../../stored/open-hour.ts";
+import { addAmounts, addText, type Counters, shownCounters } from "../../stored/usage-counters.ts";
 import { bucketRow, COLUMNS } from "./bucket-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyAfter, keyCursor } from "./cursor.ts";
-import { leaving } from "./open-hour.ts";
-import { addAmounts, addText, type Counters } from "./usage-hours.ts";
 
 interface Pair {
   readonly entityId: string;
@@ -203,7 +203,7 @@ export class SqliteUsage implements UsageStore {
       window: query.window,
       windowStartMs: startMs,
       windowEndMs: endMs,
-      ...countersOf(Array.from(counters, ([limit, milli]) => [limit, Number(milli / 1000n)] as const)),
+      ...shownCounters(counters),
       requests,
     };
   }

@@ -1,7 +1,7 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { Access } from "../../domain/config.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import type { LimitSet, SetOrigin } from "../../domain/limit-set.ts";
+import type { LimitedBucket } from "../../domain/limited-bucket.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import {
@@ -54,10 +54,7 @@ export function stampAccess(
 }
 
 /** Limits to install on every shard of a bucket. */
-interface Installation {
-  readonly bucket: BucketKey;
-  readonly set: LimitSet;
-  readonly origin: SetOrigin;
+interface Installation extends LimitedBucket {
   readonly readingMs: number;
   /** Whether they were read, or written, just now: then marks that say "read configuration again" are removed. */
   readonly configConfirmed: boolean;

@@ -5,6 +5,7 @@ import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/b
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
@@ -124,7 +125,7 @@ function shardsDisagreeOnLimits(
  * with older limits goes by these: some shards know them from a later reading, or have gone through a later change, and would not
  * take its own.
  */
-function limitsOfAll(images: readonly Image[]): Pick<Operation, "set" | "origin"> | undefined {
+function limitsOfAll(images: readonly Image[]): SourcedLimits | undefined {
   const [first] = images;
   if (first === undefined || images.some(({ canonical }) => canonical !== first.canonical)) return undefined;
   const { limits, origin } = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a)).state;
@@ -174,7 +175,7 @@ function drawnFor(
   context: ProtocolContext,
   operation: Operation,
   images: readonly Image[],
-  wanted: Wanted & { readonly by: Pick<Operation, "set" | "origin"> },
+  wanted: Wanted & { readonly by: SourcedLimits },
 ): DrawnOperation | TooLarge {
   const { env } = context;
   const { nowMs } = operation;

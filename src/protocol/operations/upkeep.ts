@@ -2,7 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { type BucketState, wholeOf } from "../../domain/bucket-state.ts";
 import type { Access } from "../../domain/config.ts";
-import type { LimitSet, SetOrigin } from "../../domain/limit-set.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { BucketOwner, ListedBucket, Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
@@ -70,11 +70,7 @@ export abstract class BucketUpkeep {
   }
 
   /** Installs limits on every shard of a bucket that exists. True when all go by them. */
-  installLimits(
-    bucket: BucketKey,
-    { set, origin }: { readonly set: LimitSet; readonly origin: SetOrigin },
-    readingMs: number,
-  ): Promise<boolean> {
+  installLimits(bucket: BucketKey, { set, origin }: SourcedLimits, readingMs: number): Promise<boolean> {
     return installLimits(this.context, { bucket, set, origin, readingMs, configConfirmed: true });
   }
 

@@ -1,5 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+import type { Amount } from "../domain/amounts.ts";
+import { HOUR_MS, hourOf } from "../domain/usage.ts";
 
 /**
  * Usage of the current hour, carried by the bucket's own row so that a take stays one write; it moves to the table of

@@ -1,11 +1,11 @@
-import type { CronCheck } from "../../domain/calendar.ts";
-import { VersionError } from "../../domain/errors.ts";
-import type { Damage } from "../../domain/item-unreadable.ts";
-import { STORED } from "../../domain/kinds/table.ts";
-import type { Limit } from "../../domain/limit.ts";
-import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
-import { shown } from "../../domain/names.ts";
-import { isSoundCron } from "../../domain/schedule-check.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import { VersionError } from "../domain/errors.ts";
+import type { Damage } from "../domain/item-unreadable.ts";
+import { STORED } from "../domain/kinds/table.ts";
+import type { Limit } from "../domain/limit.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
+import { shown } from "../domain/names.ts";
+import { isSoundCron } from "../domain/schedule-check.ts";
 
 /** What a column holds as JSON; undefined where it is none. */
 export function jsonIn(text: unknown): unknown {

@@ -1,0 +1,40 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
+import type { LimitedBucket } from "../domain/limited-bucket.ts";
+import type { BucketStore, TakenAnswer } from "./bucket-store.ts";
+
+/**
+ * The shortest way, which a store in this process's memory has beside its port: one bucket, no plan and hardly an object. A store
+ * need not have it, and a limiter that does not find it takes the other way.
+ */
+export interface InPlaceTakes {
+  /**
+   * An answer if it was taken. Undefined when it was not, for whatever reason: nothing has changed then, and `BucketStore.take`
+   * answers why.
+   */
+  takeOne(
+    of: LimitedBucket,
+    take: readonly Amount[],
+    nowMs: number,
+    generation: number | undefined,
+  ): TakenInPlace | undefined;
+}
+
+/** Buckets that may have the shortest way. */
+export type BucketsMaybeInPlace = BucketStore & Partial<InPlaceTakes>;
+
+export interface TakenInPlace extends TakenAnswer {
+  /** Where later takes write the same state in place until it is first looked at. */
+  readonly shared?: SharedState;
+}
+
+/** The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. */
+export type TokensLeft = number | readonly number[];
+
+/** A state that later takes go on changing. */
+export interface SharedState {
+  /** What the latest take left: to be asked before anything else is done with the bucket. */
+  tokensLeft(): TokensLeft;
+  /** The state as the take that left these tokens showed it; a value of its own. */
+  stateWith(left: TokensLeft): BucketState;
+}

@@ -1,0 +1,185 @@
+import type { Amount } from "../domain/amounts.ts";
+import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
+import type { BucketState, LimitState } from "../domain/bucket-state.ts";
+import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
+import {
+  atGiveBack,
+  atWrite,
+  countedOf,
+  countedOfTake,
+  credited,
+  debited,
+  type Planner,
+  type RuleContext,
+  standing,
+  taken,
+} from "./bucket-rules.ts";
+import { asCount, countedIn, emptyHour, type HourCount, leaving, NONE, type OpenHour } from "./open-hour.ts";
+import { type Shape, shapeOf } from "./shape.ts";
+
+/** A bucket with its usage. A value; each change makes a new one, so that a call that fails half-way changed nothing. */
+export interface BucketRecord {
+  readonly state: BucketState;
+  readonly shape: Shape;
+  readonly open: OpenHour;
+  /** Usage that goes to its table when the record is written. */
+  readonly left: readonly HourCount[];
+}
+
+export interface RecordContext extends RuleContext {
+  readonly countsUsage: boolean;
+}
+
+/** The record as it stands for these limits; the same object when nothing was due. A bucket that is not there begins full. */
+export function brought(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
+  const state = standing(record?.state, of, context);
+  return record === undefined ? newRecord(state, context.nowMs) : withState(record, state);
+}
+
+/** What a claim makes of a record: as it stands before, and after unless it does not fit. */
+export interface TakenRecord {
+  readonly before: BucketRecord;
+  readonly after: BucketRecord | undefined;
+}
+
+export function takenFrom(
+  record: BucketRecord | undefined,
+  claim: Claim,
+  by: Planner,
+  context: RecordContext,
+): TakenRecord {
+  const before = brought(record, claim, context);
+  const written = by === "plan" ? before : withState(before, atWrite(before.state, context));
+  const state = taken(written.state, claim, context.nowMs);
+  if (state === undefined) return { before, after: undefined };
+  const amounts = context.countsUsage ? countedOfTake(state, claim, context.nowMs) : claim.take;
+  return { before, after: counted(written, state, { amounts, sign: 1, requests: 1 }, context) };
+}
+
+/** Undefined: the debt would be too deep. */
+export function debitedFrom(
+  record: BucketRecord | undefined,
+  held: Held,
+  amounts: readonly Amount[],
+  context: RecordContext,
+): BucketRecord | undefined {
+  const before = writtenFor(record, held, context);
+  const state = debited(before.state, held, amounts, context.nowMs);
+  if (state === undefined) return undefined;
+  return counted(before, state, { amounts: countedOf(amounts, held.bypass), sign: 1, requests: 0 }, context);
+}
+
+/** What was given back is not usage, also where it comes too late for its period. */
+export function creditedTo(
+  record: BucketRecord,
+  held: Held,
+  amounts: readonly Amount[],
+  context: RecordContext,
+): BucketRecord {
+  const before = held.bypass ? record : withState(record, atGiveBack(record.state, context));
+  const state = credited(before.state, held, amounts, context.nowMs);
+  return counted(before, state, { amounts: countedOf(amounts, held.bypass), sign: -1, requests: 0 }, context);
+}
+
+/** Usage of what is given back to a bucket that is forgotten. */
+export function creditedToNone(
+  { bypass }: Held,
+  amounts: readonly Amount[],
+  { countsUsage, nowMs }: RecordContext,
+): readonly HourCount[] {
+  if (!countsUsage) return NONE;
+  return asCount({ amounts: countedOf(amounts, bypass), sign: -1, requests: 0, nowMs });
+}
+
+/** What an operation did, before it is remembered by its key: `amounts` is what each limit gained. */
+export type OperatedRecord =
+  | { readonly kind: "done"; readonly record: BucketRecord; readonly amounts: readonly Amount[] }
+  | Extract<OperationReply, { readonly kind: "tooLarge" }>;
+
+export function toppedUpRecord(
+  record: BucketRecord | undefined,
+  of: SourcedLimits,
+  amounts: readonly Amount[],
+  context: RecordContext,
+): OperatedRecord {
+  const before = writtenFor(record, of, context);
+  const topped = toppedUp(before.state, amounts, context.nowMs, context.calendar);
+  if (topped.kind === "tooLarge") return topped;
+  return { kind: "done", record: withState(before, topped.state), amounts: topped.gained };
+}
+
+/** All limits when undefined. */
+export function resetRecord(
+  record: BucketRecord | undefined,
+  of: SourcedLimits,
+  limits: readonly string[] | undefined,
+  context: RecordContext,
+): OperatedRecord {
+  const before = writtenFor(record, of, context);
+  const state = resetLimits(before.state, limits, context.nowMs, context.calendar);
+  return { kind: "done", record: withState(before, state), amounts: [] };
+}
+
+/** The record after its counts went to their table. */
+export function withoutLeft({ state, shape, open, left }: BucketRecord): BucketRecord {
+  return { state, shape, open, left: left.length === 0 ? left : NONE };
+}
+
+/** Whether all numbers are such that can be worked with. */
+export function isSound(
+  { epochMs, limits, origin, validUntilMs }: BucketState,
+  { requests, counted: counts }: OpenHour,
+): boolean {
+  if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
+  if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
+  for (let i = 0; i < limits.length; i++) {
+    const { tokensMilli, remainder, quota } = limits[i] as LimitState;
+    const count = counts[i] as number;
+    if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
+    if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
+    if (quota === undefined) continue;
+    const { windowStartMs = 0, topUpMilli, resets } = quota;
+    if (![windowStartMs, topUpMilli, resets].every(Number.isSafeInteger) || topUpMilli < 0) return false;
+  }
+  return true;
+}
+
+function newRecord(state: BucketState, nowMs: number): BucketRecord {
+  return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
+}
+
+function writtenFor(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
+  const before = brought(record, of, context);
+  return withState(before, atWrite(before.state, context));
+}
+
+// The counts are kept in the order of the limits: where that has changed, they leave by name.
+function withState(record: BucketRecord, state: BucketState): BucketRecord {
+  if (state === record.state) return record;
+  const { shape: before, open, left } = record;
+  const shape = shapeOf(state);
+  if (shape === before || sameNames(shape, before)) return { state, shape, open, left };
+  const leftOver = [...left, ...leaving(open, before.limits)];
+  return { state, shape, open: emptyHour(state.limits, open.hourMs), left: leftOver };
+}
+
+function sameNames(a: Shape, b: Shape): boolean {
+  return a.limits.length === b.limits.length && a.limits.every(({ name }, i) => name === b.limits[i]?.name);
+}
+
+/** The record with a state of the same shape, and its usage counted. */
+function counted(
+  { shape, open, left }: BucketRecord,
+  state: BucketState,
+  {
+    amounts,
+    sign,
+    requests,
+  }: { readonly amounts: readonly Amount[]; readonly sign: 1 | -1; readonly requests: number },
+  { countsUsage, nowMs }: RecordContext,
+): BucketRecord {
+  if (!countsUsage) return { state, shape, open, left };
+  const next = countedIn(open, shape.limits, { amounts, sign, requests, nowMs });
+  return { state, shape, open: next.open, left: next.left.length === 0 ? left : [...left, ...next.left] };
+}

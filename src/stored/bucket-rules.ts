@@ -1,0 +1,110 @@
+import type { Amount } from "../domain/amounts.ts";
+import {
+  acrossBoundaries,
+  advanced,
+  type BucketState,
+  bornAs,
+  bucketFor,
+  countFrom,
+  debitFrom,
+  freshBucket,
+  overdrawnOf,
+  takeFrom,
+  touched,
+} from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
+import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { bypassOf, overdraftOf } from "../domain/usage.ts";
+import type { Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
+import type { AppliedWrite } from "../ports/lease-change.ts";
+
+/** What a call on buckets goes by. */
+export interface RuleContext {
+  readonly nowMs: number;
+  readonly calendar: Calendar;
+  /** The generation of configuration, as the store has it at this call. */
+  readonly generation: number;
+}
+
+/**
+ * Who plans a take. A plan was made with the limits of the generation that is compared; those of a lease may have been changed
+ * since, and such a change counts from the write on at the earliest.
+ */
+export type Planner = "plan" | "lease";
+
+/** The bucket as it stands for these limits; the same object when nothing was due. */
+export function standing(state: BucketState | undefined, of: SourcedLimits, context: RuleContext): BucketState {
+  const { nowMs, calendar, generation } = context;
+  if (state !== undefined) return bucketFor(state, of, nowMs, calendar);
+  // Numbered by the store's generation: what the bucket is made for may be older than a deletion.
+  return bornAs(freshBucket(of.set, of.origin, nowMs, calendar), countFrom(nowMs, generation));
+}
+
+/** The bucket as a write that goes by older limits leaves its epoch: what is changed of limits later counts from it on. */
+export function atWrite(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
+  return advanced(state, nowMs, calendar);
+}
+
+/** The bucket as something is given back to it, by the limits it has. */
+export function atGiveBack(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
+  return acrossBoundaries(state, nowMs, calendar);
+}
+
+/** The last claim before this one that is on the same bucket, by its index: each goes by what the earlier one left. -1: there is none. */
+export function earlierOnSame(claims: readonly Claim[], index: number): number {
+  const { id } = (claims[index] as Claim).bucket;
+  for (let i = index - 1; i >= 0; i--) if ((claims[i] as Claim).bucket.id === id) return i;
+  return -1;
+}
+
+/** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
+export function taken(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {
+  return bypass ? touched(state) : takeFrom(state, take, nowMs);
+}
+
+/** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
+export function debited(
+  state: BucketState,
+  { bypass }: Held,
+  amounts: readonly Amount[],
+  nowMs: number,
+): BucketState | undefined {
+  return bypass ? touched(state) : debitFrom(state, amounts, nowMs);
+}
+
+/** What a bucket is after amounts were given back to it. */
+export function credited(state: BucketState, held: Held, amounts: readonly Amount[], nowMs: number): BucketState {
+  return held.bypass ? state : giveBack(state, amounts, held.ticket, nowMs);
+}
+
+/** The answer to a claim that left this state. */
+export function takenAnswer(state: BucketState, { take, bypass }: Claim, context: RuleContext): TakenAnswer {
+  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar);
+  return { kind: "taken", state, ticket };
+}
+
+/** The answer to a debit that left this state. */
+export function debitAnswer(
+  state: BucketState,
+  { bypass }: Held,
+  amounts: readonly Amount[],
+  { nowMs, calendar }: RuleContext,
+): AppliedWrite {
+  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, amounts, nowMs, calendar);
+  return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
+}
+
+/** What usage counts of a claim that left this state: its amounts, and what passed by a bypass or left a soft limit below zero. */
+export function countedOfTake(state: BucketState, { take, bypass }: Claim, nowMs: number): readonly Amount[] {
+  if (bypass) return countedOf(take, bypass);
+  const overdrawn = overdrawnOf(state, take, nowMs);
+  if (overdrawn.length === 0) return take;
+  return [...take, ...overdrawn.map((limit) => ({ limit: overdraftOf(limit), milli: 1000 }))];
+}
+
+/** What usage counts of amounts that are debited or given back. */
+export function countedOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
+  if (!bypass) return amounts;
+  return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: bypassOf(limit), milli }))];
+}

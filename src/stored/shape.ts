@@ -1,0 +1,131 @@
+import type { Terms } from "../bucket/balance.ts";
+import type { BucketState, LimitState } from "../domain/bucket-state.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
+import { type Limit, termsOf } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
+
+/** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
+export interface Shape {
+  /**
+   * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
+   * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past. The signature is 0 when it
+   * follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
+   */
+  readonly text: string;
+  readonly signature: string;
+  /** See `SetOrigin.changedMs`. */
+  readonly changedMs: number | undefined;
+  readonly limits: readonly {
+    readonly name: string;
+    readonly limit: Limit;
+    readonly terms: Terms;
+    readonly configured: boolean;
+    readonly isQuota: boolean;
+    readonly rememberUntilMs: number;
+    readonly resetsBefore: number;
+  }[];
+  /** How many of them are quotas. */
+  readonly quotaCount: number;
+}
+
+type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
+
+const SHAPES_MAX = 1_000;
+const shapes = new Map<string, Shape>();
+
+/** The shape of a state whose limits have changed. */
+export function shapeOf(state: BucketState): Shape {
+  const signature = state.signature === signatureOf(state.limits) ? 0 : state.signature;
+  const { changedMs } = state.origin;
+  const rows: Rows = [changedMs === undefined ? signature : [signature, changedMs], ...state.limits.map(rowOf)];
+  const text = JSON.stringify(rows);
+  return shapes.get(text) ?? remembered(text, rows);
+}
+
+/** Undefined: the text is not of this form. */
+export function shapeFrom(text: unknown, calendar: CronCheck): Shape | undefined {
+  if (typeof text !== "string") return undefined;
+  const known = shapes.get(text);
+  if (known !== undefined) return known;
+  const rows = rowsIn(text, calendar);
+  return rows === undefined ? undefined : remembered(text, rows);
+}
+
+function remembered(text: string, rows: Rows): Shape {
+  if (shapes.size >= SHAPES_MAX) shapes.clear();
+  const shape = parsed(text, rows);
+  shapes.set(text, shape);
+  return shape;
+}
+
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore }: LimitState): LimitRow {
+  const { name, capacity, refillAmount, refillPeriodMs } = limit;
+  const flag = configured ? 1 : 0;
+  const past = rememberUntilMs === 0 && resetsBefore === 0 ? [] : [rememberUntilMs, resetsBefore];
+  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
+  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
+}
+
+function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
+  if (Object.keys(limit).length > 4) return false;
+  const own = termsOf(limit);
+  return (
+    own.capacityMilli === capacityMilli &&
+    own.refillAmountMilli === refillAmountMilli &&
+    own.refillPeriodMs === refillPeriodMs
+  );
+}
+
+function signatureOf(limits: readonly { readonly limit: Limit; readonly configured: boolean }[]): string {
+  return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))).signature;
+}
+
+type Signature = string | 0;
+type Rows = readonly [head: Signature | readonly [Signature, changedMs: number], ...rows: LimitRow[]];
+
+function isSignature(value: unknown): value is Signature {
+  return value === 0 || typeof value === "string";
+}
+
+function isHead(value: unknown): boolean {
+  if (!Array.isArray(value)) return isSignature(value);
+  return value.length === 2 && isSignature(value[0]) && isWhole(value[1], 0, Number.MAX_SAFE_INTEGER);
+}
+
+function rowsIn(text: string, calendar: CronCheck): Rows | undefined {
+  const found = jsonIn(text);
+  if (!Array.isArray(found) || !isHead(found[0])) return undefined;
+  const rows: readonly unknown[] = found.slice(1);
+  return rows.every((row) => isRow(row, calendar)) ? (found as unknown as Rows) : undefined;
+}
+
+function isRow(row: unknown, calendar: CronCheck): boolean {
+  if (!Array.isArray(row) || row.length < 5) return false;
+  const [first, second, third, fourth, configured, ...past] = row as readonly unknown[];
+  if (configured !== 0 && configured !== 1) return false;
+  if (!past.every((value) => isWhole(value, 0, Number.MAX_SAFE_INTEGER))) return false;
+  if (typeof first === "string") {
+    return isLimit({ name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth }, calendar);
+  }
+  const areTerms = [second, third].every((value) => isWhole(value, 0, Number.MAX_SAFE_INTEGER));
+  return areTerms && isWhole(fourth, 1, Number.MAX_SAFE_INTEGER) && isLimit(first, calendar);
+}
+
+function parsed(text: string, [head, ...rows]: Rows): Shape {
+  const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
+  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
+    const isShort = typeof first === "string";
+    const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
+    const terms = isShort
+      ? termsOf(limit)
+      : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
+    const isQuota = rulesOf(limit).marks !== undefined;
+    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore };
+  });
+  const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
+  return { text, signature: signature === 0 ? signatureOf(limits) : signature, changedMs, limits, quotaCount };
+}
