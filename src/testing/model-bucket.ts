@@ -109,6 +109,11 @@ export class ModelBucket {
     return this.#epochMs;
   }
 
+  /** The limits that it goes by. */
+  get set(): LimitSet {
+    return this.#set;
+  }
+
   /** Of the limits that it was last told of. */
   get origin(): SetOrigin {
     return this.#origin;

@@ -185,6 +185,39 @@ test("what is bought for shards that have heard of different limits is worth the
   assert.equal((shards[0]?.b_rpm_tk ?? 0) + (shards[1]?.b_rpm_tk ?? 0), 32_000);
 });
 
+// When the limits of two shards were read, and up to when each has gone through their changes: changed to a quota and back.
+for (const [what, ...shards] of [
+  ["the first alone, which read them later, would take", { cfa: T0 + 9, cfc: T0 }, { cfa: T0 + 5, cfc: T0 + 2 }],
+  ["the second alone, which read them later, would take", { cfa: T0 + 5, cfc: T0 + 2 }, { cfa: T0 + 9, cfc: T0 }],
+  ["the first alone, which read them earlier, would take", { cfa: T0, cfc: T0 + 2 }, { cfa: T0 + 9, cfc: T0 + 2 }],
+  ["the second alone, which read them earlier, would take", { cfa: T0 + 9, cfc: T0 + 2 }, { cfa: T0, cfc: T0 + 2 }],
+] as const) {
+  test(`of two shards with the same limits, a purchase by others that ${what} leaves both by what they had`, async () => {
+    const cluster = new Cluster();
+    const [first, operator] = [await cluster.open(), await cluster.open()];
+    const { namespaceId } = first.place;
+    const limit = Kinds.custom("rpm", { capacity: 10, refillAmount: 1, refillPeriodMs: HOUR_MS });
+    const one = claim("ada", [limit], { rpm: 10 });
+    assert.ok(await first.place.grants(one, T0));
+    assert.ok(await first.buckets.resize(one.bucket, "more", T0));
+    for (const [shard, readAndChanged] of shards.entries()) {
+      const item = cluster.item(namespaceId, "ada", shard);
+      cluster.world.table.put(namespaceId, { bucket: one.bucket, shard }, { ...item, ...readAndChanged });
+    }
+    const between = { set: limitSet([Kinds.quota("rpm", 10, { reset: { cron: "0 0 1 * *" } })]), fromMs: T0 + 1 };
+    const origin = { asOfMs: T0 + 1, generation: null, changedMs: T0 + 1, changes: [between] };
+    const planned = claim("ada", between.set.limits, { rpm: 0 }, { origin });
+    const { amounts } = await operator.place.topUp(planned, { rpm: 4 }, T0 + 10);
+    const after = [0, 1].map((shard) => cluster.item(namespaceId, "ada", shard) as Record<string, number>);
+    assert.deepEqual(
+      after.map(({ b_rpm_cp, b_rpm_rsched }) => ({ b_rpm_cp, b_rpm_rsched })),
+      [0, 1].map(() => ({ b_rpm_cp: 10_000, b_rpm_rsched: undefined })),
+    );
+    assert.deepEqual(amounts, [{ limit: "rpm", milli: 4_000 }]);
+    assert.equal((after[0]?.b_rpm_tk ?? 0) + (after[1]?.b_rpm_tk ?? 0), 4_000);
+  });
+}
+
 test("shards that are joined by a reading older than what was taken from one of them hold no more than they did", async () => {
   const cluster = new Cluster();
   const [slow, first] = [await cluster.open(), await cluster.open()];

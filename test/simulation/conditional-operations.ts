@@ -1,11 +1,12 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
+import type { SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { isNewer, sameLimits } from "../../src/testing/model-origin.ts";
 import { storedMilli } from "../../src/testing/model-stored.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 import type { PromiseLedger } from "./conditional-promise.ts";
@@ -23,6 +24,9 @@ interface Context {
 
 /** A key is remembered for three days, by clocks that may be off by an hour and calls that take a while. */
 const KEPT_MS = 3 * 24 * 3_600_000 - 2 * 3_600_000;
+
+/** Of limits that replace none: those that are missing come beside the others. */
+const OLDER: SetOrigin = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
 
 /** One shard while an operation acts on it. */
 interface Touched {
@@ -58,7 +62,8 @@ export class Purchased {
     if (asked.applied) journal.violation(`${name}: an operation was applied twice`);
     asked.applied = true;
     this.#once(operation);
-    const others = limitsOfAll(changes, operation, calendar);
+    const known = changes.flatMap(({ key }) => shards.get(itemId(key))?.model ?? []);
+    const others = limitsOfAll(known, operation);
     const touched = changes.flatMap((change): Touched[] => {
       const { key, before, after, trace } = change;
       if (after === undefined || trace === undefined) return [];
@@ -66,7 +71,7 @@ export class Purchased {
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
-      for (const by of others === undefined ? [operation] : [others, operation]) {
+      for (const by of others === undefined ? [operation] : [others, { set, origin: OLDER }]) {
         model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
       }
       model.advance(trace.readingMs);
@@ -131,28 +136,23 @@ export class Purchased {
 }
 
 /**
- * The limits that all shards went by before, where the operation goes by those and brings its own to none: some shards had them
- * from a later reading than the operation's, others from an earlier one, and now all have them from the later.
+ * The limits that all shards went by before, as they were read last, where the operation goes by those and its own replace none: some
+ * shards would take its own, others know theirs from a later reading or have gone through a later change.
  */
 function limitsOfAll(
-  changes: readonly AppliedChange[],
+  shards: readonly ModelBucket[],
   { origin }: StoreOperation,
-  calendar: Calendar,
 ): Pick<StoreOperation, "set" | "origin"> | undefined {
-  const seen = (item: "before" | "after") =>
-    changes.flatMap((change) => {
-      const { key, trace, [item]: at } = change;
-      return at === undefined || trace === undefined ? [] : [readItem(key, at, calendar)];
-    });
-  const isLater = ({ state }: ReadItem) => state.origin.asOfMs > origin.asOfMs;
-  const [before, after] = [seen("before"), seen("after")];
-  if (before.every(isLater) || !after.every(isLater)) return undefined;
-  const sets = before.map(({ state }) =>
-    limitSet(state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))),
-  );
-  const [first] = sets;
-  const [one] = after;
-  if (first === undefined || one === undefined || sets.some((other) => other.signature !== first.signature))
-    return undefined;
-  return { set: first, origin: one.state.origin };
+  const [first] = shards;
+  const taking = shards.filter((shard) => isReplaced(shard, origin));
+  if (first === undefined || taking.length === 0 || taking.length === shards.length) return undefined;
+  if (!shards.every(({ set }) => sameLimits(set, first.set))) return undefined;
+  const newest = shards.reduce((a, b) => (b.origin.asOfMs > a.origin.asOfMs ? b : a));
+  return { set: first.set, origin: newest.origin };
+}
+
+/** Whether limits of an origin replace those of a shard: of a change that it has not gone through, or read as late as its own. */
+function isReplaced(shard: ModelBucket, origin: SetOrigin): boolean {
+  const { changedMs } = origin;
+  return (changedMs !== undefined && changedMs > shard.metMs) || isNewer(origin, shard.origin);
 }

@@ -4,7 +4,7 @@ import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../.
 import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { traitsOf } from "../../domain/limit-kinds.ts";
-import { type LimitSet, limitSet } from "../../domain/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
@@ -29,6 +29,9 @@ import { partsOf } from "./operation-parts.ts";
 
 /** Two instants of different clocks that are closer than this say nothing of which was first. */
 const CLOCKS_DISAGREE_MS = 5_000;
+
+/** Of limits that replace none. */
+const OLDER: SetOrigin = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
 
 /** What an operation does to one shard; `amounts` are the shard's own part of what is bought. */
 type Change = (state: BucketState, amounts: readonly Amount[], atMs: number) => BucketState;
@@ -118,7 +121,8 @@ function shardsDisagreeOnLimits(
 
 /**
  * The limits that all shards go by, as they were read last; undefined where they go by different ones. An operation that was planned
- * with older limits goes by these: some shards know them from a later reading, and would not take its own.
+ * with older limits goes by these: some shards know them from a later reading, or have gone through a later change, and would not
+ * take its own.
  */
 function limitsOfAll(images: readonly Image[]): Pick<Operation, "set" | "origin"> | undefined {
   const [first] = images;
@@ -179,9 +183,11 @@ function drawnFor(
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
   const at = { readingMs: nowMs, atMs };
-  // Limits of its own that no shard has any more are kept beside the others, for what is bought of them.
+  // Limits of its own that no shard has any more are kept beside the others, for what is bought of them; its others are brought to
+  // no shard, or only some of them would take those.
+  const installs = [wanted.by, { set: operation.set, origin: OLDER }];
   const installed = (state: BucketState) =>
-    [wanted.by, operation].reduce((held, install) => withLimitsAt(held, { ...at, install }, env.calendar), state);
+    installs.reduce((held, install) => withLimitsAt(held, { ...at, install }, env.calendar), state);
   const states = images.map(({ state }) => installed(state));
   const full = withoutRoom(states, wanted.amounts);
   if (full !== undefined) return tooLarge(full);
