@@ -372,8 +372,11 @@ function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[]
   return true;
 }
 
-/** The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. */
+/**
+ * The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. It
+ * may be the first that tells a shard of changes that were made before the lease was taken: they count from their instants there, too.
+ */
 function withoutConfigCheck(claim: Claim): Claim {
-  const { asOfMs, generation, reading } = claim.origin;
-  return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };
+  const { reading, ...origin } = claim.origin;
+  return reading === undefined ? claim : { ...claim, origin };
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { describe, type TestContext, test } from "node:test";
 import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
@@ -161,6 +162,24 @@ test("a process that still goes by the old limits makes the change count from it
   await clock.advance(SECOND_MS);
   assert.equal((await other.tryAcquire(asking(20 - 5 + 100 + 1))).ok, false);
   assert.equal((await other.tryAcquire(asking(20 - 5 + 100))).ok, true);
+});
+
+test("a lease that takes more from a shard which has not heard of a change finds it changed from when it was", async () => {
+  const clock = new SimulatedClock(T0);
+  const random = new SeededRandom(7);
+  const world = conditionalWorld({ now: () => clock.now(), random, writesPerSecond: Infinity, staleMs: 0 }, calendar);
+  const store = openConditional(world, { clock, random: () => random.next(), denyMemoryMs: 0 });
+  const limiter = await RateLimiter.open({ store, clock });
+  await limiter.setResourceDefaults("api", rate(2));
+  await limiter.acquire(asking(10_000));
+  assert.ok(await store.bucketsOf("default").resize(bucketKey("a", "api"), "more", clock.now()));
+  await clock.advance(10 * SECOND_MS);
+  await limiter.setResourceDefaults("api", rate(100));
+  await clock.advance(10 * SECOND_MS);
+  // All that one of the two shards holds, and then all that the other does.
+  const lease = await limiter.acquire(asking(10 + 500));
+  await lease.consume({ r: 10 + 500 });
+  assert.equal((await limiter.tryAcquire(asking(1))).ok, false);
 });
 
 test("a file of the version before has limits whose instant is not known: they count from the next request on", async (t) => {
