@@ -162,31 +162,34 @@ export function pastWith(past: Past, ...rule: Parameters<typeof filledAtMs>): Pa
 }
 
 /**
- * When a limit would be full again by its rule, from what it holds now; not before that may it be forgotten. With windows,
- * the instant itself: then nothing is said.
+ * When a limit would be full again by its rule, had it been empty when that was replaced: not before that may it be forgotten. Also one
+ * that is in debt: that it is remembered for longer then is not promised, as a store of conditional writes may not have seen the debit.
+ * With windows, the instant itself: then nothing is said.
  */
 function filledAtMs(
   limit: Limit,
-  {
-    level,
-    brim,
-    inForce,
-    windowStartMs,
-  }: { level: bigint; brim: bigint; inForce: InForce; windowStartMs: number | undefined },
+  { brim, inForce, windowStartMs }: Replaced,
   atMs: number,
   calendar: Calendar,
 ): number {
   const { soft, schedule, reset, resetAfterMs } = limit;
-  const missing = brim - level - 1n;
-  if (soft || schedule !== undefined || missing <= 0n) return atMs;
+  if (soft || schedule !== undefined) return atMs;
   if (reset !== undefined) return calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
   if (resetAfterMs !== undefined) return windowStartMs === undefined ? atMs : windowStartMs + resetAfterMs;
   // Beyond all dates it is for ever.
-  const ms = (missing * BigInt(inForce.periodMs)) / inForce.refill;
+  const ms = ((brim - 1n) * BigInt(inForce.periodMs)) / inForce.refill;
   return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
 }
 
-/** By when it surely is, also for a store that goes on as if it were empty, or knows the largest of its windows. */
+/** A limit as it stands when its rule is replaced. */
+interface Replaced {
+  readonly level: bigint;
+  readonly brim: bigint;
+  readonly inForce: InForce;
+  readonly windowStartMs: number | undefined;
+}
+
+/** By when it surely is, also for a store that counts its debt, or knows the largest of its windows. */
 function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
   const [limit, { level, brim, inForce, windowStartMs }, atMs, calendar] = asked;
   if (limit.soft) return atMs;

@@ -80,6 +80,22 @@ test("thirds of a millitoken are not rounded away however often they are asked f
   assert.throws(() => limit.change(strange), RangeError);
 });
 
+for (const [how, milli] of [
+  ["full", 0],
+  ["nearly full", 1_000],
+  ["empty", 10_000],
+  ["in debt", 25_000],
+] as const) {
+  test(`one that was ${how} when its rule was replaced is remembered for as long as that fills one that is empty`, () => {
+    const limit = new ModelLimit(perMinute(10), 0, calendar);
+    limit.write("debit", milli, 0);
+    limit.change(Limit.custom("rpm", { capacity: 1, refillAmount: 1_000, refillPeriodMs: 1_000 }));
+    assert.equal(limit.levelMilli(1_000), 1_000n);
+    assert.equal(limit.isForgettable(59_990), false);
+    assert.equal(limit.isForgettable(60_000), true);
+  });
+}
+
 test("whether a session has begun is left to a store only where a millitoken decides it", () => {
   const session = limitMakers(calendar).quota("rpm", 10, { resetAfterMs: HOUR_MS });
   const changedAt = (atMs: number, ...agreed: (number | undefined)[]) => {
