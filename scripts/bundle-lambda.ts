@@ -39,11 +39,14 @@ const ownVersion: Plugin = {
   },
 };
 
-/** A function has a table; there is no file for a store. */
-const noSqlite: Plugin = {
-  name: "no-sqlite",
+/** A function has a table: it opens no store in a file, and none in memory. */
+const onlyTables: Plugin = {
+  name: "only-tables",
   setup: (bundler) => {
     bundler.onLoad({ filter: /adapters[/\\]sqlite[/\\]store\.ts$/ }, () => ({ contents: "export {};" }));
+    const refusal = "The functions of a stack work on its table; they have no store in memory.";
+    const contents = `export const openMemory = () => { throw new Error(${JSON.stringify(refusal)}); };`;
+    bundler.onLoad({ filter: /adapters[/\\]memory[/\\]store\.ts$/ }, () => ({ contents, loader: "ts" }));
   },
 };
 
@@ -75,7 +78,7 @@ async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
       undici: join(root, "scripts/lambda-http.ts"),
       yaml: join(root, "scripts/lambda-yaml.ts"),
     },
-    plugins: [ownVersion, noSqlite, errorNames],
+    plugins: [ownVersion, onlyTables, errorNames],
     // What is written as CommonJS asks for modules of Node by `require`.
     banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   });

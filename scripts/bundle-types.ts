@@ -13,7 +13,7 @@ export function bundleTypes(dist: string): void {
   for (const file of needed) {
     const text = readFileSync(file, "utf8");
     // The compiler rewrites imports in JavaScript but leaves them in declarations, where they name files we do not ship.
-    writeFileSync(file, text.replace(TS_IMPORT, "$1.js$3"));
+    writeFileSync(file, withoutInnerComments(dist, file, text).replace(TS_IMPORT, "$1.js$3"));
     for (const { fileName } of ts.preProcessFile(text).importedFiles) {
       if (fileName.startsWith(".")) needed.add(join(dirname(file), fileName.replace(/\.ts$/, ".d.ts")));
     }
@@ -24,6 +24,13 @@ export function bundleTypes(dist: string): void {
     const text = forCommonJs(program, entry, ENTRIES[i] ?? "");
     writeFileSync(entry.replace(/\.d\.ts$/, ".d.cts"), text);
   }
+}
+
+/** No entry exports a name of `protocol/`: its types stand in declarations of others, and nobody reads what is said of them. */
+function withoutInnerComments(dist: string, file: string, text: string): string {
+  if (!file.startsWith(join(dist, "protocol/"))) return text;
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest);
+  return ts.createPrinter({ removeComments: true }).printFile(source);
 }
 
 /**

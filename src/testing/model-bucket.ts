@@ -144,16 +144,6 @@ export class ModelBucket {
     return this.#perhaps.has(name) || this.#limits.get(name)?.isDoubted === true;
   }
 
-  /** Whether it goes by these limits. */
-  goesBy(set: LimitSet): boolean {
-    return sameLimits(set, this.#set);
-  }
-
-  /** Whether limits of this origin replace its own: of a change that it has not gone through, or read as late as they were. */
-  takes(origin: SetOrigin): boolean {
-    return this.#knowsLess(origin) || isNewer(origin, this.#origin);
-  }
-
   /**
    * Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. Changes of
    * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.
@@ -161,7 +151,7 @@ export class ModelBucket {
   bring(set: LimitSet, origin: SetOrigin, atMs: number, heldMs: number = Number.NEGATIVE_INFINITY): boolean {
     const { changedMs, changes = [] } = origin;
     const { metMs } = this;
-    if (this.#knowsLess(origin)) {
+    if (changedMs !== undefined && changedMs > metMs) {
       const nowMs = Math.max(atMs, this.#epochMs);
       const writtenMs = Math.max(this.#epochMs, heldMs);
       for (const change of changes) {
@@ -176,7 +166,7 @@ export class ModelBucket {
       return true;
     }
     this.cross(atMs);
-    if (this.goesBy(set)) return false;
+    if (sameLimits(set, this.#set)) return false;
     if (isNewer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
@@ -319,10 +309,6 @@ export class ModelBucket {
     return this.#nextBoundaryMs;
   }
 
-  #knowsLess({ changedMs }: SetOrigin): boolean {
-    return changedMs !== undefined && changedMs > this.metMs;
-  }
-
   /** Every way in which a limit may stand: the store may have forgotten it while it was left out, or have remembered it. */
   #candidates(name: string): readonly ModelLimit[] {
     return [this.#limits.get(name) ?? [], this.#perhaps.get(name) ?? []].flat();
@@ -367,7 +353,7 @@ export class ModelBucket {
 
   /** Other limits from the epoch on. What is left out and full is forgotten: it would begin full again. */
   #replace(set: LimitSet): void {
-    if (this.goesBy(set)) return;
+    if (sameLimits(set, this.#set)) return;
     this.#set = set;
     this.#adopt(set);
     for (const [name, limit] of this.#limits) {

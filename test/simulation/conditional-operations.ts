@@ -1,10 +1,12 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
+import type { SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { isNewer, sameLimits } from "../../src/testing/model-origin.ts";
 import { storedMilli } from "../../src/testing/model-stored.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 import type { PromiseLedger } from "./conditional-promise.ts";
@@ -24,7 +26,7 @@ interface Context {
 const KEPT_MS = 3 * 24 * 3_600_000 - 2 * 3_600_000;
 
 /** Of limits that replace none: those that are missing come beside the others. */
-const OLDER = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
+const OLDER: SetOrigin = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
 
 /** One shard while an operation acts on it. */
 interface Touched {
@@ -142,9 +144,15 @@ function limitsOfAll(
   { origin }: StoreOperation,
 ): Pick<StoreOperation, "set" | "origin"> | undefined {
   const [first] = shards;
-  const taking = shards.filter((shard) => shard.takes(origin));
+  const taking = shards.filter((shard) => isReplaced(shard, origin));
   if (first === undefined || taking.length === 0 || taking.length === shards.length) return undefined;
-  if (!shards.every((shard) => shard.goesBy(first.set))) return undefined;
+  if (!shards.every(({ set }) => sameLimits(set, first.set))) return undefined;
   const newest = shards.reduce((a, b) => (b.origin.asOfMs > a.origin.asOfMs ? b : a));
   return { set: first.set, origin: newest.origin };
+}
+
+/** Whether limits of an origin replace those of a shard: of a change that it has not gone through, or read as late as its own. */
+function isReplaced(shard: ModelBucket, origin: SetOrigin): boolean {
+  const { changedMs } = origin;
+  return (changedMs !== undefined && changedMs > shard.metMs) || isNewer(origin, shard.origin);
 }

@@ -1,6 +1,6 @@
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { BucketUpkeep } from "../../src/protocol/operations/upkeep.ts";
 import { Lane } from "../../src/protocol/process/lane.ts";
 import { Looks } from "../../src/protocol/several/looks.ts";
 import { LateWatch } from "../../src/protocol/take/late-watch.ts";
@@ -96,7 +96,7 @@ export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a switch that is stamped on nothing": {
     layer: "code",
     caughtAs: /was answered by what is disabled/,
-    spoil: () => without(ProtocolBuckets.prototype, "stampAccess", () => Promise.resolve(1)),
+    spoil: () => without(BucketUpkeep.prototype, "stampAccess", () => Promise.resolve(1)),
   },
   "a take that waits for the one before it, however long that takes": {
     layer: "code",
