@@ -3,7 +3,7 @@ import { ValidationError } from "../domain/errors.ts";
 import type { StackOptions } from "../infra/stack-options.ts";
 import { repeated } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
-import type { StackCommandOptions } from "./stack-place.ts";
+import type { StackCommandOptions } from "./stack-options.ts";
 
 /** Options of `template`, `deploy` and `update`. */
 export interface DeployOptions extends StackCommandOptions {

@@ -2,7 +2,7 @@ import { noteLambdaVersion, setUpTable, versionOf } from "../adapters/dynamodb/t
 import { checkVersion, ownLambdaVersion } from "../adapters/dynamodb/version.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 import { systemRandom } from "../adapters/system/random.ts";
-import type { AwsPlace } from "../infra/aws-clients.ts";
+import type { AwsConfig } from "../infra/aws-clients.ts";
 import { type DeletedStack, type DeleteRequest, deleteStack as deleteWith } from "../infra/delete-stack.ts";
 import { type Deployed, type DeployRequest, deploy as deployWith } from "../infra/deploy.ts";
 import { Functions } from "../infra/functions.ts";
@@ -26,18 +26,18 @@ export interface StackWatcher {
 /** Makes or changes a stack, uploads its code and sets up its table. */
 export async function deployStack(
   request: DeployRequest,
-  place: AwsPlace,
+  aws: AwsConfig,
   watcher: StackWatcher & { readonly confirm: (changes: readonly StackChange[]) => Promise<void> },
 ): Promise<Deployed> {
   const version = packageVersion();
   const { usageRetentionDays } = request.options;
   return deployWith(request, {
-    ...{ place, version, code: lambdaCode, ...waitingFor(watcher), confirm: watcher.confirm },
+    ...{ aws, version, code: lambdaCode, ...waitingFor(watcher), confirm: watcher.confirm },
     // Names of change sets have letters, digits and hyphens.
     newName: () => `zae-limiter-${systemRandom.id().replace(/[^a-zA-Z0-9]/g, "-")}x`,
-    checkTable: (table) => requireCurrent(tableAt(table, place), request.options.sharedTable === true),
+    checkTable: (table) => requireCurrent(tableAt(table, aws), request.options.sharedTable === true),
     prepare: async (table, options, hasFunctions) => {
-      const way = tableAt(table, place);
+      const way = tableAt(table, aws);
       await administered(way, async (admin) => {
         // Expiry of one's own table was looked at before; the stack's has it by its template.
         await setUpTable(admin, { needsExpiry: false });
@@ -52,11 +52,11 @@ export async function deployStack(
 
 export async function deleteStack(
   request: DeleteRequest,
-  place: AwsPlace,
+  aws: AwsConfig,
   watcher: StackWatcher & { readonly confirm: (question: string) => Promise<void> },
 ): Promise<DeletedStack> {
   const { confirm, note } = watcher;
-  return deleteWith(request, { place, ...waitingFor(watcher), confirm, note });
+  return deleteWith(request, { aws, ...waitingFor(watcher), confirm, note });
 }
 
 /** Versions of what works together; absent: nobody says. */
@@ -71,14 +71,14 @@ export interface StackVersions {
 
 export async function stackStatus(
   name: string,
-  place: AwsPlace,
+  aws: AwsConfig,
 ): Promise<InspectedStack & { readonly versions: StackVersions }> {
-  const stack = await inspectStack(place, name);
-  return { ...stack, versions: await versionsOf(stack.table, place) };
+  const stack = await inspectStack(aws, name);
+  return { ...stack, versions: await versionsOf(stack.table, aws) };
 }
 
-export async function versionsOf(table: string, place: AwsPlace): Promise<StackVersions & { clientMin?: string }> {
-  const record = await administered(tableAt(table, place), versionOf);
+export async function versionsOf(table: string, aws: AwsConfig): Promise<StackVersions & { clientMin?: string }> {
+  const record = await administered(tableAt(table, aws), versionOf);
   const lambda = record === undefined ? undefined : ownLambdaVersion(record);
   return {
     client: packageVersion(),
@@ -93,9 +93,9 @@ export async function versionsOf(table: string, place: AwsPlace): Promise<StackV
  */
 export async function functionVersions(
   names: Readonly<Partial<Record<LambdaName, string>>>,
-  place: AwsPlace,
+  aws: AwsConfig,
 ): Promise<Readonly<Record<string, string | undefined>>> {
-  const functions = await Functions.open(place, (ms) => systemClock.sleep(ms, undefined));
+  const functions = await Functions.open(aws, (ms) => systemClock.sleep(ms, undefined));
   try {
     const own = packageVersion();
     const versions = await Promise.all(
@@ -112,8 +112,8 @@ export async function functionVersions(
 }
 
 /** Throws where this version cannot work on the table. */
-export async function requireWorkable(table: string, place: AwsPlace, shared: boolean): Promise<void> {
-  checkVersion(await administered(tableAt(table, place), versionOf), { name: table, shared });
+export async function requireWorkable(table: string, aws: AwsConfig, shared: boolean): Promise<void> {
+  checkVersion(await administered(tableAt(table, aws), versionOf), { name: table, shared });
 }
 
 /** A table that is older, or the original's, is not touched. One without a record is new. */
@@ -144,7 +144,7 @@ async function keepUsage(
   }
 }
 
-function tableAt(stack: string, { region, endpoint }: AwsPlace): DynamoTable {
+function tableAt(stack: string, { region, endpoint }: AwsConfig): DynamoTable {
   return { stack, ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
 }
 

@@ -1,8 +1,8 @@
-import { type AwsPlace, awsFault, openS3 } from "./aws-clients.ts";
+import { type AwsConfig, awsFault, openS3 } from "./aws-clients.ts";
 
 /** How many objects are in a bucket, counted up to a thousand; undefined: there is no such bucket. */
-export async function objectsIn(place: AwsPlace, bucket: string): Promise<number | undefined> {
-  const { sdk, client } = await openS3(place);
+export async function objectsIn(aws: AwsConfig, bucket: string): Promise<number | undefined> {
+  const { sdk, client } = await openS3(aws);
   try {
     const { KeyCount = 0 } = await client.send(new sdk.ListObjectsV2Command({ Bucket: bucket, MaxKeys: COUNTED_MAX }));
     return KeyCount;
@@ -17,8 +17,8 @@ export async function objectsIn(place: AwsPlace, bucket: string): Promise<number
 export const COUNTED_MAX = 1_000;
 
 /** Deletes a bucket with all that is in it, old versions and marks of deleted objects included. */
-export async function deleteBucket(place: AwsPlace, bucket: string, onDeleted: (count: number) => void): Promise<void> {
-  const { sdk, client } = await openS3(place);
+export async function deleteBucket(aws: AwsConfig, bucket: string, onDeleted: (count: number) => void): Promise<void> {
+  const { sdk, client } = await openS3(aws);
   let count = 0;
   try {
     for (;;) {

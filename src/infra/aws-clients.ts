@@ -3,8 +3,8 @@ import { LimiterError } from "../domain/errors.ts";
 // Packages that only the stack needs. Each import stands in a `try`, so that bundlers take one that is not installed for one that may
 // be missing.
 
-/** Where AWS is, and as whom it is called. */
-export interface AwsPlace {
+/** The region and endpoint of AWS, and the time a call may take. */
+export interface AwsConfig {
   /** Undefined: as the AWS SDK finds it. */
   readonly region: string | undefined;
   /** One address for every service, for servers other than AWS. */
@@ -13,28 +13,28 @@ export interface AwsPlace {
   readonly timeoutMs: number;
 }
 
-export async function openCloudFormation(place: AwsPlace) {
+export async function openCloudFormation(aws: AwsConfig) {
   const sdk = await loaded("@aws-sdk/client-cloudformation", () => import("@aws-sdk/client-cloudformation"));
-  return { sdk, client: new sdk.CloudFormationClient(settings(place)) };
+  return { sdk, client: new sdk.CloudFormationClient(settings(aws)) };
 }
 
-export async function openLambda(place: AwsPlace) {
+export async function openLambda(aws: AwsConfig) {
   const sdk = await loaded("@aws-sdk/client-lambda", () => import("@aws-sdk/client-lambda"));
-  return { sdk, client: new sdk.LambdaClient(settings(place)) };
+  return { sdk, client: new sdk.LambdaClient(settings(aws)) };
 }
 
-export async function openDynamo(place: AwsPlace) {
+export async function openDynamo(aws: AwsConfig) {
   const sdk = await loaded("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
-  return { sdk, client: new sdk.DynamoDBClient(settings(place)) };
+  return { sdk, client: new sdk.DynamoDBClient(settings(aws)) };
 }
 
-export async function openS3(place: AwsPlace) {
+export async function openS3(aws: AwsConfig) {
   const sdk = await loaded("@aws-sdk/client-s3", () => import("@aws-sdk/client-s3"));
   // Servers other than AWS seldom have a host name for each bucket.
-  return { sdk, client: new sdk.S3Client({ ...settings(place), forcePathStyle: place.endpoint !== undefined }) };
+  return { sdk, client: new sdk.S3Client({ ...settings(aws), forcePathStyle: aws.endpoint !== undefined }) };
 }
 
-function settings({ region, endpoint, timeoutMs }: AwsPlace) {
+function settings({ region, endpoint, timeoutMs }: AwsConfig) {
   return {
     ...(region === undefined ? {} : { region }),
     ...(endpoint === undefined ? {} : { endpoint }),

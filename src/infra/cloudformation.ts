@@ -1,5 +1,5 @@
 import type { Capability, Change, CloudFormationClient, Stack, StackEvent } from "@aws-sdk/client-cloudformation";
-import { type AwsPlace, awsFault, openCloudFormation } from "./aws-clients.ts";
+import { type AwsConfig, awsFault, openCloudFormation } from "./aws-clients.ts";
 
 type Sdk = typeof import("@aws-sdk/client-cloudformation");
 type Texts = Readonly<Record<string, string>>;
@@ -42,8 +42,8 @@ export class CloudFormation {
     this.#sleep = sleep;
   }
 
-  static async open(place: AwsPlace, sleep: (ms: number) => Promise<void>): Promise<CloudFormation> {
-    const { sdk, client } = await openCloudFormation(place);
+  static async open(aws: AwsConfig, sleep: (ms: number) => Promise<void>): Promise<CloudFormation> {
+    const { sdk, client } = await openCloudFormation(aws);
     return new CloudFormation(sdk, client, sleep);
   }
 

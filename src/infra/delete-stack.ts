@@ -1,6 +1,6 @@
 import { ConflictError, LimiterError, ValidationError } from "../domain/errors.ts";
 import { COUNTED_MAX, deleteBucket, objectsIn } from "./archive-bucket.ts";
-import { type AwsPlace, awsFault, openDynamo } from "./aws-clients.ts";
+import { type AwsConfig, awsFault, openDynamo } from "./aws-clients.ts";
 import { CloudFormation } from "./cloudformation.ts";
 import { requireOurs, stackMissing } from "./inspect-stack.ts";
 import { type TableState, tableState } from "./own-table.ts";
@@ -15,7 +15,7 @@ export interface DeleteRequest {
 }
 
 export interface DeleteDeps {
-  readonly place: AwsPlace;
+  readonly aws: AwsConfig;
   readonly sleep: (ms: number) => Promise<void>;
   readonly requireWanted: () => void;
   readonly onProgress: (event: StackProgress) => void;
@@ -39,8 +39,8 @@ interface Holdings {
 /** Deletes a stack. The table and the archive stay, unless both are asked to go by a question of their own. */
 export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Promise<DeletedStack> {
   const { name, deleteTable, dryRun } = request;
-  const { place, sleep, requireWanted, onProgress } = deps;
-  const cloudFormation = await CloudFormation.open(place, sleep);
+  const { aws, sleep, requireWanted, onProgress } = deps;
+  const cloudFormation = await CloudFormation.open(aws, sleep);
   try {
     const stack = await cloudFormation.describe(name);
     if (stack === undefined) throw stackMissing(name);
@@ -52,7 +52,7 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
         `The table ${own} is your own and not part of the stack; leave --delete-table out.`,
       );
     }
-    const holdings = await holdingsOf(place, stack.outputs, own === undefined ? name : undefined);
+    const holdings = await holdingsOf(aws, stack.outputs, own === undefined ? name : undefined);
     if (deleteTable) refuseProtected(name, holdings);
     const names = namesOf(holdings);
     await deps.confirm(
@@ -80,7 +80,7 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
       );
     }
     if (!deleteTable) return { deleted: true, kept: names };
-    await deleteHoldings(place, holdings, deps.note);
+    await deleteHoldings(aws, holdings, deps.note);
     return { deleted: true, kept: [] };
   } finally {
     cloudFormation.close();
@@ -88,14 +88,14 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
 }
 
 async function holdingsOf(
-  place: AwsPlace,
+  aws: AwsConfig,
   outputs: Readonly<Record<string, string>>,
   ownedTable: string | undefined,
 ): Promise<Holdings> {
   const bucket = outputs.AuditArchiveBucketName;
-  const objects = bucket === undefined ? undefined : await objectsIn(place, bucket);
+  const objects = bucket === undefined ? undefined : await objectsIn(aws, bucket);
   return {
-    table: ownedTable === undefined ? undefined : await tableState(place, ownedTable),
+    table: ownedTable === undefined ? undefined : await tableState(aws, ownedTable),
     bucket: bucket === undefined || objects === undefined ? undefined : { name: bucket, objects },
   };
 }
@@ -132,12 +132,12 @@ function countText(objects: number): string {
 }
 
 async function deleteHoldings(
-  place: AwsPlace,
+  aws: AwsConfig,
   { table, bucket }: Holdings,
   note: (text: string) => void,
 ): Promise<void> {
   if (table !== undefined) {
-    const { sdk, client } = await openDynamo(place);
+    const { sdk, client } = await openDynamo(aws);
     try {
       await client.send(new sdk.DeleteTableCommand({ TableName: table.name }));
     } catch (cause) {
@@ -147,5 +147,5 @@ async function deleteHoldings(
     }
   }
   if (bucket === undefined) return;
-  await deleteBucket(place, bucket.name, (count) => note(`${count} objects of ${bucket.name} are gone`));
+  await deleteBucket(aws, bucket.name, (count) => note(`${count} objects of ${bucket.name} are gone`));
 }

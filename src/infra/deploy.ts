@@ -1,5 +1,5 @@
 import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
-import type { AwsPlace } from "./aws-clients.ts";
+import type { AwsConfig } from "./aws-clients.ts";
 import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
 import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";
 import { Functions } from "./functions.ts";
@@ -28,7 +28,7 @@ export interface DeployRequest {
 }
 
 export interface DeployDeps {
-  readonly place: AwsPlace;
+  readonly aws: AwsConfig;
   /** Of this package. */
   readonly version: string;
   readonly code: (name: "aggregator" | "provisioner") => Promise<LambdaZip>;
@@ -59,8 +59,8 @@ export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<
   // The shorter names of a stack from before are long enough for some.
   refuseForeignCode(checkedOptions({ regionalNames: false, ...request.options, name: request.name }));
   checkTags(request.tags);
-  const cloudFormation = await CloudFormation.open(deps.place, deps.sleep);
-  const functions = await Functions.open(deps.place, deps.sleep);
+  const cloudFormation = await CloudFormation.open(deps.aws, deps.sleep);
+  const functions = await Functions.open(deps.aws, deps.sleep);
   try {
     return await new Deployment(request, deps, cloudFormation, functions).run();
   } finally {
@@ -109,7 +109,7 @@ class Deployment {
     const options = checkedOptions({ ...given, name });
     const template = templateOf(options);
     await this.#requireTable(options);
-    if (options.tableArn === undefined) refuseTableLeft(name, await tableState(this.#deps.place, name));
+    if (options.tableArn === undefined) refuseTableLeft(name, await tableState(this.#deps.aws, name));
     const code = await this.#codeOf(options);
     const deployed = {
       action: "create",
@@ -253,7 +253,7 @@ class Deployment {
   async #requireTable(options: FullStackOptions): Promise<void> {
     const table = this.#tableOf(options);
     if (options.tableArn !== undefined) {
-      requireFit(table, await tableState(this.#deps.place, table), { needsStream: hasArchive(options) });
+      requireFit(table, await tableState(this.#deps.aws, table), { needsStream: hasArchive(options) });
     }
     await this.#deps.checkTable(table);
   }

@@ -1,5 +1,5 @@
 import { LimiterError } from "../domain/errors.ts";
-import { type AwsPlace, awsFault, openLambda } from "./aws-clients.ts";
+import { type AwsConfig, awsFault, openLambda } from "./aws-clients.ts";
 import type { LambdaZip } from "./lambda-zip.ts";
 import { TAG } from "./stack-tags.ts";
 
@@ -22,8 +22,8 @@ export class Functions {
     this.#sleep = sleep;
   }
 
-  static async open(place: AwsPlace, sleep: (ms: number) => Promise<void>): Promise<Functions> {
-    return new Functions(await openLambda(place), sleep);
+  static async open(aws: AwsConfig, sleep: (ms: number) => Promise<void>): Promise<Functions> {
+    return new Functions(await openLambda(aws), sleep);
   }
 
   close(): void {

@@ -1,5 +1,5 @@
 import { ConflictError, NotFoundError } from "../domain/errors.ts";
-import type { AwsPlace } from "./aws-clients.ts";
+import type { AwsConfig } from "./aws-clients.ts";
 import { CloudFormation, type StackDescription } from "./cloudformation.ts";
 import { tableState } from "./own-table.ts";
 import { conditionOf } from "./stack-status.ts";
@@ -35,21 +35,21 @@ export interface InspectedStack {
 const OLD_PREFIX = "ZAEL-";
 
 /** All stacks of ours in a region, by name. */
-export async function listStacks(place: AwsPlace): Promise<readonly ListedStack[]> {
-  return opened(place, async (cloudFormation) => {
+export async function listStacks(aws: AwsConfig): Promise<readonly ListedStack[]> {
+  return opened(aws, async (cloudFormation) => {
     const found: ListedStack[] = [];
     for await (const stack of cloudFormation.all()) if (isOurs(stack)) found.push(listed(stack));
     return found.sort((a, b) => (a.name < b.name ? -1 : 1));
   });
 }
 
-export async function inspectStack(place: AwsPlace, name: string): Promise<InspectedStack> {
-  return opened(place, async (cloudFormation) => {
+export async function inspectStack(aws: AwsConfig, name: string): Promise<InspectedStack> {
+  return opened(aws, async (cloudFormation) => {
     const stack = await cloudFormation.describe(name);
     if (stack === undefined) throw stackMissing(name);
     const { status, outputs, parameters, tags } = stack;
     const table = outputs.TableName ?? name;
-    const state = await tableState(place, table);
+    const state = await tableState(aws, table);
     return {
       ...{ name, stackStatus: status, ready: conditionOf(status) === "ready" && state?.status === "ACTIVE" },
       ...(state === undefined ? {} : { tableStatus: state.status }),
@@ -92,8 +92,8 @@ function listed({ name, status, tags, createdAtMs, updatedAtMs }: StackDescripti
   return { name, status, ...Object.fromEntries(known) };
 }
 
-async function opened<Answer>(place: AwsPlace, work: (client: CloudFormation) => Promise<Answer>): Promise<Answer> {
-  const cloudFormation = await CloudFormation.open(place, async () => {});
+async function opened<Answer>(aws: AwsConfig, work: (client: CloudFormation) => Promise<Answer>): Promise<Answer> {
+  const cloudFormation = await CloudFormation.open(aws, async () => {});
   try {
     return await work(cloudFormation);
   } finally {

@@ -1,6 +1,6 @@
 import { expiryProblemsOf, shapeProblemsOf, streamProblemsOf, unfitText } from "../adapters/dynamodb/table-fit.ts";
 import { ConflictError, NotFoundError } from "../domain/errors.ts";
-import { type AwsPlace, awsFault, openDynamo } from "./aws-clients.ts";
+import { type AwsConfig, awsFault, openDynamo } from "./aws-clients.ts";
 
 /** A table as far as a stack depends on it. */
 export interface TableState {
@@ -15,8 +15,8 @@ export interface TableState {
 }
 
 /** Undefined: there is no such table. */
-export async function tableState(place: AwsPlace, name: string): Promise<TableState | undefined> {
-  const { sdk, client } = await openDynamo(place);
+export async function tableState(aws: AwsConfig, name: string): Promise<TableState | undefined> {
+  const { sdk, client } = await openDynamo(aws);
   try {
     const { Table } = await client.send(new sdk.DescribeTableCommand({ TableName: name }));
     const expiry = await client.send(new sdk.DescribeTimeToLiveCommand({ TableName: name }));

@@ -20,12 +20,12 @@ const VALUES = { LogRetentionDays: "30" };
 
 async function opened(t: TestContext) {
   const stub = await CloudFormationStub.open(t);
-  const place = { region: "us-east-1", endpoint: stub.endpoint, timeoutMs: 10_000 };
+  const aws = { region: "us-east-1", endpoint: stub.endpoint, timeoutMs: 10_000 };
   const progress: StackProgress[] = [];
   const shown: StackChange[][] = [];
   const prepared: string[] = [];
   const deps = {
-    ...{ place, version: "1.2.3", newName: () => "change-1", sleep: async () => {}, requireWanted: () => {} },
+    ...{ aws, version: "1.2.3", newName: () => "change-1", sleep: async () => {}, requireWanted: () => {} },
     code: async () => ({ bytes: new Uint8Array(), sha256: "" }),
     onProgress: (event: StackProgress) => progress.push(event),
     confirm: async (changes: readonly StackChange[]) => void shown.push([...changes]),
@@ -353,13 +353,13 @@ test("a deletion that fails is explained from its events", async (t) => {
 test("stacks are found by their tag, and old ones by their name", async (t) => {
   const { stub, deps } = await opened(t);
   stub.looks = [{ status: "CREATE_COMPLETE", tags: { ManagedBy: "zae-limiter", "zae-limiter:type": "load-test" } }];
-  assert.deepEqual(await listStacks(deps.place), []);
+  assert.deepEqual(await listStacks(deps.aws), []);
   stub.looks = [{ status: "CREATE_COMPLETE", tags: { ManagedBy: "zae-limiter", "zae-limiter:version": "0.17.0" } }];
-  assert.deepEqual(await listStacks(deps.place), [
+  assert.deepEqual(await listStacks(deps.aws), [
     { name: "limits", status: "CREATE_COMPLETE", version: "0.17.0", createdAtMs: Date.UTC(2026, 2, 15, 12) },
   ]);
   stub.looks = [{ status: "DELETE_COMPLETE" }];
-  assert.deepEqual(await listStacks(deps.place), []);
+  assert.deepEqual(await listStacks(deps.aws), []);
 });
 
 function tagsIn(input: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

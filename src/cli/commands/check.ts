@@ -3,7 +3,7 @@ import { functionVersions, requireWorkable, stackStatus } from "../../entry/stac
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fieldsText, printValue } from "../print.ts";
-import { awsPlaceOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-place.ts";
+import { awsConfigOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-options.ts";
 
 export const check: CommandFile<StackCommandOptions> = {
   configure: (command) => {
@@ -16,17 +16,17 @@ export const check: CommandFile<StackCommandOptions> = {
       );
   },
   run: async (context, options) => {
-    const place = awsPlaceOf(options);
-    const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context, "check"), place);
+    const aws = awsConfigOf(options);
+    const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context, "check"), aws);
     const isShared = options.sharedTable === true || context.env.ZAEL_SHARED_TABLE === "1";
-    const problem = await requireWorkable(table, place, isShared).catch((error: unknown) => {
+    const problem = await requireWorkable(table, aws, isShared).catch((error: unknown) => {
       if (error instanceof LimiterError) return error.message;
       throw error;
     });
     const { AggregatorFunctionName: aggregator, ProvisionerFunctionName: provisioner } = outputs;
     const functions = await functionVersions(
       { ...(aggregator === undefined ? {} : { aggregator }), ...(provisioner === undefined ? {} : { provisioner }) },
-      place,
+      aws,
     );
     const names = Object.keys(functions);
     const older = names.filter((each) => functions[each] !== versions.client);

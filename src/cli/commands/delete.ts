@@ -3,7 +3,7 @@ import { confirmed } from "../ask.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { printChange } from "../print.ts";
-import { awsPlaceOf, nameOption, type StackCommandOptions, stackNameOf, watcherOf } from "../stack-place.ts";
+import { awsConfigOf, nameOption, type StackCommandOptions, stackNameOf, watcherOf } from "../stack-options.ts";
 
 interface DeleteOptions extends StackCommandOptions {
   readonly deleteTable?: boolean;
@@ -27,7 +27,7 @@ export const deleteCommand: CommandFile<DeleteOptions> = {
     const name = stackNameOf(options, context, "delete");
     const { deleted, kept } = await deleteStack(
       { name, deleteTable: options.deleteTable === true, dryRun: options.dryRun === true },
-      awsPlaceOf(options),
+      awsConfigOf(options),
       { ...watcherOf(context, options), confirm: (question) => confirmed(context, options, question) },
     );
     await printChange(context, options, { name, deleted: options.dryRun === true || deleted, kept }, () =>

@@ -6,7 +6,7 @@ import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { type DeployOptions, deployOptions, inFlags, stackOptionsOf, tagsOf } from "../deploy-options.ts";
 import { EXIT } from "../exit-code.ts";
 import { isJson, printChange } from "../print.ts";
-import { awsPlaceOf, nameOption, stackNameOf, watcherOf } from "../stack-place.ts";
+import { awsConfigOf, nameOption, stackNameOf, watcherOf } from "../stack-options.ts";
 
 const CODES =
   "\nExit codes: 1 refused (data loss, failed stack, not a zae-limiter stack) or declined; 3 AWS failed; 4 not found.\n";
@@ -51,7 +51,7 @@ export const update: CommandFile<DeployOptions> = {
 async function deployed(context: CommandContext, options: DeployOptions, mustExist: boolean): Promise<number> {
   const name = stackNameOf(options, context, "deploy");
   const paint = paintOf(context, options);
-  const place = awsPlaceOf(options);
+  const aws = awsConfigOf(options);
   const confirm = async (changes: Parameters<typeof changesText>[0]) => {
     // Whoever is asked must see it; whoever reads JSON gets it at the end.
     if (!isJson(options) || context.terminal.stderr) context.output.note(changesText(changes, paint));
@@ -63,7 +63,7 @@ async function deployed(context: CommandContext, options: DeployOptions, mustExi
         ...{ name, options: stackOptionsOf(options, context.env), tags: tagsOf(options), mustExist },
         dryRun: options.dryRun === true,
       },
-      place,
+      aws,
       { ...watcherOf(context, options), confirm },
     ),
   );

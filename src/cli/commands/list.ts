@@ -2,7 +2,7 @@ import { LimiterError } from "../../domain/errors.ts";
 import { listStacks } from "../../infra/inspect-stack.ts";
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
 import { printList } from "../print.ts";
-import { awsPlaceOf } from "../stack-place.ts";
+import { awsConfigOf } from "../stack-options.ts";
 import { besidesStacks } from "../stack-words.ts";
 
 export const list: CommandFile<ListOptions> = {
@@ -12,7 +12,7 @@ export const list: CommandFile<ListOptions> = {
       .addHelpText("after", "\nLists stacks with the tag ManagedBy=zae-limiter, including those of the original.\n");
   },
   run: async (context, options) => {
-    const all = await listStacks(awsPlaceOf(options)).catch((error: unknown) => {
+    const all = await listStacks(awsConfigOf(options)).catch((error: unknown) => {
       if (!(error instanceof LimiterError)) throw error;
       throw new LimiterError(error.code, `${error.message} ${besidesStacks("list")}`, { cause: error });
     });

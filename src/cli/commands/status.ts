@@ -2,7 +2,7 @@ import { stackStatus } from "../../entry/stack.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fieldsText, printValue } from "../print.ts";
-import { awsPlaceOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-place.ts";
+import { awsConfigOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-options.ts";
 
 export const status: CommandFile<StackCommandOptions> = {
   configure: (command) => {
@@ -11,7 +11,7 @@ export const status: CommandFile<StackCommandOptions> = {
       .addHelpText("after", "\nExit codes: 1 the stack or its table is not ready; 3 AWS; 4 no such stack.\n");
   },
   run: async (context, options) => {
-    const stack = await stackStatus(stackNameOf(options, context, "status"), awsPlaceOf(options));
+    const stack = await stackStatus(stackNameOf(options, context, "status"), awsConfigOf(options));
     const { name, stackStatus: state, ready, tableStatus, outputs, parameters, versions } = stack;
     const { client, schema, lambda } = versions;
     const value = {

@@ -3,7 +3,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { type DeployOptions, deployOptions, inFlags, stackOptionsOf } from "../deploy-options.ts";
 import { EXIT } from "../exit-code.ts";
 import { isJson } from "../print.ts";
-import { nameOption, stackNameIn } from "../stack-place.ts";
+import { nameOption, stackNameIn } from "../stack-options.ts";
 
 export const template: CommandFile<DeployOptions> = {
   configure: (command) => {

@@ -6,7 +6,7 @@ import { onStore } from "../on-store.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
 import { serviceUrl } from "../service-option.ts";
-import { awsPlaceOf } from "../stack-place.ts";
+import { awsConfigOf } from "../stack-options.ts";
 import { chosenStore, type StorePlace } from "../store-option.ts";
 
 export const version: CommandFile<GlobalOptions> = {
@@ -49,5 +49,5 @@ function serviceVersion(context: CommandContext, options: GlobalOptions): Promis
 async function lambdaOf(place: StorePlace, options: GlobalOptions): Promise<string | undefined> {
   if (place.kind !== "dynamodb") return undefined;
   const { versionsOf } = await import("../../entry/stack.ts");
-  return (await versionsOf(place.table.stack, awsPlaceOf(options))).lambda;
+  return (await versionsOf(place.table.stack, awsConfigOf(options))).lambda;
 }

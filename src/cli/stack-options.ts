@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { StackWatcher } from "../entry/stack.ts";
-import type { AwsPlace } from "../infra/aws-clients.ts";
+import type { AwsConfig } from "../infra/aws-clients.ts";
 import type { StackProgress } from "../infra/stack-wait.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
@@ -35,7 +35,7 @@ export function stackNameIn(options: StackCommandOptions, context: CommandContex
   return name ?? namedTable(options, context)?.stack;
 }
 
-export function awsPlaceOf(options: GlobalOptions): AwsPlace {
+export function awsConfigOf(options: GlobalOptions): AwsConfig {
   const { region, endpointUrl, profile } = options;
   // The SDK reads it from there.
   if (profile !== undefined) process.env.AWS_PROFILE = profile;
