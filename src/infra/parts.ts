@@ -46,7 +46,7 @@ export const arnOf = (logicalId: string): Text => ({ "Fn::GetAtt": [logicalId, "
 export const sub = (text: string): Text => ({ "Fn::Sub": text });
 
 /** Names and ARNs as the parts of a template say them. */
-export interface StackPlace {
+export interface TemplateContext {
   readonly options: FullStackOptions;
   /** The stack's name with an ending. */
   named(ending: string): Text;
@@ -60,7 +60,7 @@ export interface StackPlace {
   };
 }
 
-export function placeOf(options: FullStackOptions): StackPlace {
+export function templateContext(options: FullStackOptions): TemplateContext {
   const { name, tableArn, streamArn } = options;
   const named = (ending: string): Text =>
     name === undefined

@@ -1,5 +1,5 @@
 import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
-import { arnOf, type Resource, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
+import { arnOf, type Resource, type Resources, ref, sub, type TemplateContext, type Text } from "./parts.ts";
 import {
   documentOf,
   functionStatements,
@@ -11,22 +11,22 @@ import {
 import { POLICIES, ROLES } from "./stack-names.ts";
 
 /** Roles of the functions, policies for clients, and roles that have these. */
-export function accessResources(place: StackPlace): Resources {
-  const { options } = place;
+export function accessResources(context: TemplateContext): Resources {
+  const { options } = context;
   if (!options.iam) return {};
   return {
     ...(hasAggregator(options) && options.aggregatorRoleArn === undefined
-      ? { AggregatorRole: functionRole(place, ROLES.aggregator, aggregatorStatements(place)) }
+      ? { AggregatorRole: functionRole(context, ROLES.aggregator, aggregatorStatements(context)) }
       : {}),
     ...(hasProvisioner(options)
-      ? { ProvisionerRole: functionRole(place, ROLES.provisioner, provisionerStatements(place)) }
+      ? { ProvisionerRole: functionRole(context, ROLES.provisioner, provisionerStatements(context)) }
       : {}),
     ...Object.fromEntries(
-      Object.entries(MANAGED).map(([id, { name, description }]) => [id, managedPolicy(place, name, description)]),
+      Object.entries(MANAGED).map(([id, { name, description }]) => [id, managedPolicy(context, name, description)]),
     ),
     ...(options.createIamRoles
       ? Object.fromEntries(
-          Object.entries(CLIENT_ROLES).map(([id, { ending, policy }]) => [id, clientRole(place, ending, policy)]),
+          Object.entries(CLIENT_ROLES).map(([id, { ending, policy }]) => [id, clientRole(context, ending, policy)]),
         )
       : {}),
   };
@@ -60,30 +60,30 @@ const CLIENT_ROLES = {
   ReadOnlyRole: { ending: ROLES.read, policy: "ReadOnlyPolicy" },
 } as const;
 
-function managedPolicy(place: StackPlace, name: PolicyName, description: string): Resource {
-  const { options, accountWide } = place;
+function managedPolicy(context: TemplateContext, name: PolicyName, description: string): Resource {
+  const { options, accountWide } = context;
   return {
     Type: "AWS::IAM::ManagedPolicy",
     Properties: {
       ManagedPolicyName: accountWide(options.policyNameFormat, POLICIES[name]),
       Description: description,
-      PolicyDocument: policyDocument(name, policyPlace(place)),
+      PolicyDocument: policyDocument(name, policyPlace(context)),
     },
   };
 }
 
-function functionRole(place: StackPlace, ending: string, statements: readonly Statement[]): Resource {
+function functionRole(context: TemplateContext, ending: string, statements: readonly Statement[]): Resource {
   const service = { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" };
-  return role(place, ending, {
+  return role(context, ending, {
     AssumeRolePolicyDocument: { Version: "2012-10-17", Statement: [service] },
     Policies: [{ PolicyName: "work", PolicyDocument: documentOf(statements) }],
   });
 }
 
-function clientRole(place: StackPlace, ending: string, policy: string): Resource {
-  const { trust } = place.options;
+function clientRole(context: TemplateContext, ending: string, policy: string): Resource {
+  const { trust } = context.options;
   const AWS = trust.length === 0 ? sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root`) : trust;
-  return role(place, ending, {
+  return role(context, ending, {
     AssumeRolePolicyDocument: {
       Version: "2012-10-17",
       Statement: [{ Effect: "Allow", Principal: { AWS }, Action: "sts:AssumeRole" }],
@@ -92,7 +92,7 @@ function clientRole(place: StackPlace, ending: string, policy: string): Resource
   });
 }
 
-function role({ options, accountWide }: StackPlace, ending: string, properties: Resource["Properties"]): Resource {
+function role({ options, accountWide }: TemplateContext, ending: string, properties: Resource["Properties"]): Resource {
   const { permissionBoundary, roleNameFormat } = options;
   return {
     Type: "AWS::IAM::Role",
@@ -112,15 +112,15 @@ export function boundaryArn(boundary: string): Text {
     : sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:policy/${boundary}`);
 }
 
-function policyPlace({ options: { kmsKeyArn: keyArn }, table }: StackPlace): PolicyPlace {
+function policyPlace({ options: { kmsKeyArn: keyArn }, table }: TemplateContext): PolicyPlace {
   return { tableArn: table.arn, indexArns: table.indexArns, ...(keyArn === undefined ? {} : { keyArn }) };
 }
 
-function aggregatorStatements(place: StackPlace): readonly Statement[] {
-  const { options, table } = place;
+function aggregatorStatements(context: TemplateContext): readonly Statement[] {
+  const { options, table } = context;
   const { streamArn } = table;
   return [
-    ...functionStatements(policyPlace(place)),
+    ...functionStatements(policyPlace(context)),
     ...(streamArn === undefined
       ? []
       : [
@@ -137,10 +137,10 @@ function aggregatorStatements(place: StackPlace): readonly Statement[] {
   ];
 }
 
-function provisionerStatements(place: StackPlace): readonly Statement[] {
-  const { options, table } = place;
+function provisionerStatements(context: TemplateContext): readonly Statement[] {
+  const { options, table } = context;
   return [
-    ...functionStatements(policyPlace(place)),
+    ...functionStatements(policyPlace(context)),
     // Before it sets a table up it looks whether a limiter can work there.
     allow("Describe", ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"], table.arn),
     ...ownLogs("ProvisionerLogGroup"),

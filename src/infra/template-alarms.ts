@@ -1,5 +1,5 @@
 import { hasAggregator, hasArchive } from "./check-options.ts";
-import { type Json, type Resource, type Resources, ref, type StackPlace, type Text } from "./parts.ts";
+import { type Json, type Resource, type Resources, ref, type TemplateContext, type Text } from "./parts.ts";
 
 /**
  * How long something must be wrong before somebody is told: in `breaching` of the last `periods`. What is measured once an hour needs periods of
@@ -22,33 +22,33 @@ const ONE_SWEEP: Patience = { periodS: 3_600, periods: 2, breaching: 1 };
 const AT_ONCE: Patience = { periodS: 300, periods: 1, breaching: 1 };
 
 /** What is worth waking somebody. Where nothing is measured nothing is wrong. */
-export function alarmResources(place: StackPlace): Resources {
-  const { options } = place;
+export function alarmResources(context: TemplateContext): Resources {
+  const { options } = context;
   if (!options.alarms) return {};
-  const table = [dimension("TableName", place.table.name)];
+  const table = [dimension("TableName", context.table.name)];
   const index = (name: string) => [...table, dimension("GlobalSecondaryIndexName", name)];
   return {
-    ...(hasAggregator(options) ? aggregatorAlarms(place) : {}),
-    DynamoDBReadThrottleAlarm: alarm(place, TEN_MINUTES, {
+    ...(hasAggregator(options) ? aggregatorAlarms(context) : {}),
+    DynamoDBReadThrottleAlarm: alarm(context, TEN_MINUTES, {
       ending: "-read-throttle",
       description: "Reads of the table are throttled",
       over: 1,
       measured: throttles(["ReadThrottleEvents"], table),
     }),
-    DynamoDBWriteThrottleAlarm: alarm(place, TEN_MINUTES, {
+    DynamoDBWriteThrottleAlarm: alarm(context, TEN_MINUTES, {
       ending: "-write-throttle",
       description: "Writes to the table are throttled: a bucket is hotter than its shards",
       over: 1,
       measured: throttles(["WriteThrottleEvents"], table),
     }),
     // The table's own metrics leave its indexes out.
-    GSI2ThrottleAlarm: alarm(place, TEN_MINUTES, {
+    GSI2ThrottleAlarm: alarm(context, TEN_MINUTES, {
       ending: "-gsi2-throttle",
       description: "The resource index is throttled, and holds up writes to the table",
       over: 1,
       measured: throttles(["ReadThrottleEvents", "WriteThrottleEvents"], index("GSI2")),
     }),
-    GSI4ThrottleAlarm: alarm(place, TEN_MINUTES, {
+    GSI4ThrottleAlarm: alarm(context, TEN_MINUTES, {
       ending: "-gsi4-throttle",
       description: "The namespace index is throttled, and holds up writes to the table",
       over: 1,
@@ -59,12 +59,12 @@ export function alarmResources(place: StackPlace): Resources {
 
 const HOUR_MS = 3_600_000;
 
-function aggregatorAlarms(place: StackPlace): Resources {
+function aggregatorAlarms(context: TemplateContext): Resources {
   const own = [dimension("FunctionName", ref("AggregatorFunction"))];
-  const counted = [dimension("Stack", place.table.name)];
-  const { streamArn } = place.table;
+  const counted = [dimension("Stack", context.table.name)];
+  const { streamArn } = context.table;
   return {
-    AggregatorDLQAlarm: alarm(place, AT_ONCE, {
+    AggregatorDLQAlarm: alarm(context, AT_ONCE, {
       ending: "-aggregator-dlq-alarm",
       description: "Stream records were dropped; they are missing from the audit archive",
       over: 0,
@@ -72,7 +72,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
         { Name: "QueueName", Value: { "Fn::GetAtt": ["AggregatorDLQ", "QueueName"] } },
       ]),
     }),
-    LambdaErrorRateAlarm: alarm(place, TWO_SWEEPS, {
+    LambdaErrorRateAlarm: alarm(context, TWO_SWEEPS, {
       ending: "-aggregator-error-rate",
       description: "More than 1 % of the aggregator's runs fail, or its sweeps do",
       over: 1,
@@ -84,7 +84,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
         ],
       }),
     }),
-    LambdaDurationAlarm: alarm(place, TWO_SWEEPS, {
+    LambdaDurationAlarm: alarm(context, TWO_SWEEPS, {
       ending: "-aggregator-duration",
       description: "The aggregator runs close to its timeout",
       over: ref("LambdaDurationThreshold"),
@@ -93,17 +93,17 @@ function aggregatorAlarms(place: StackPlace): Resources {
     ...(streamArn === undefined
       ? {}
       : {
-          StreamIteratorAgeAlarm: alarm(place, HALF_AN_HOUR, {
+          StreamIteratorAgeAlarm: alarm(context, HALF_AN_HOUR, {
             ending: "-stream-iterator-age",
             description: "The aggregator is an hour behind the stream, which keeps records for a day",
             over: HOUR_MS,
             measured: statisticOf("Maximum", "AWS/Lambda", "IteratorAge", own),
           }),
         }),
-    ...(hasArchive(place.options)
+    ...(hasArchive(context.options)
       ? {
           // A batch that is only reported as failed is no error of the function's.
-          ArchiveFailuresAlarm: alarm(place, HALF_AN_HOUR, {
+          ArchiveFailuresAlarm: alarm(context, HALF_AN_HOUR, {
             ending: "-archive-failures",
             description: "Expired audit events cannot be archived; the stream keeps them for a day",
             over: 0,
@@ -111,7 +111,7 @@ function aggregatorAlarms(place: StackPlace): Resources {
           }),
         }
       : {}),
-    UsageClosedAlarm: alarm(place, ONE_SWEEP, {
+    UsageClosedAlarm: alarm(context, ONE_SWEEP, {
       ending: "-usage-closed",
       description: "No sweep has finished for six hours: hours of idle buckets stay open",
       over: 6,
@@ -128,7 +128,7 @@ interface AlarmShape {
   readonly measured: (periodS: number) => Json;
 }
 
-function alarm({ named, options }: StackPlace, patience: Patience, shape: AlarmShape): Resource {
+function alarm({ named, options }: TemplateContext, patience: Patience, shape: AlarmShape): Resource {
   const { ending, description, over, measured } = shape;
   const { periodS, periods, breaching } = patience;
   const { alarmSnsTopic: topic } = options;

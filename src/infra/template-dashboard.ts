@@ -1,12 +1,12 @@
 import { hasAggregator } from "./check-options.ts";
-import type { Resources, StackPlace, Text } from "./parts.ts";
+import type { Resources, TemplateContext, Text } from "./parts.ts";
 import { NAMES } from "./stack-names.ts";
 
 /** A page of CloudWatch: what the table takes and refuses, and how the aggregator fares. */
-export function dashboardResources(place: StackPlace): Resources {
-  const { options, accountWide } = place;
+export function dashboardResources(context: TemplateContext): Resources {
+  const { options, accountWide } = context;
   if (!options.alarms || !hasAggregator(options)) return {};
-  const body = JSON.stringify({ start: "-PT12H", widgets: widgetsOf(place) });
+  const body = JSON.stringify({ start: "-PT12H", widgets: widgetsOf(context) });
   // Names and the region are known only where it is made.
   const text: Text = { "Fn::Sub": body };
   return {
@@ -27,7 +27,7 @@ interface Chart {
 
 const INDEXES = ["GSI1", "GSI2", "GSI3", "GSI4"];
 
-function widgetsOf({ options, table }: StackPlace) {
+function widgetsOf({ options, table }: TemplateContext) {
   const name = typeof table.name === "string" ? table.name : `\${RateLimitsTable}`;
   const stack = options.name ?? `\${AWS::StackName}`;
   const ofTable = ["TableName", name];

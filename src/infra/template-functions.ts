@@ -1,14 +1,14 @@
 import { hasAggregator, hasArchive, hasProvisioner, setsUpTable } from "./check-options.ts";
-import { arnOf, type Json, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
+import { arnOf, type Json, type Resources, ref, sub, type TemplateContext, type Text } from "./parts.ts";
 import { NAMES } from "./stack-names.ts";
 import type { FullStackOptions } from "./stack-options.ts";
 
 /** The aggregator with its queue, its stream and its schedule; the provisioner; their logs. */
-export function functionResources(place: StackPlace): Resources {
-  const { options } = place;
+export function functionResources(context: TemplateContext): Resources {
+  const { options } = context;
   return {
-    ...(hasAggregator(options) ? aggregatorResources(place) : {}),
-    ...(hasProvisioner(options) ? provisionerResources(place) : {}),
+    ...(hasAggregator(options) ? aggregatorResources(context) : {}),
+    ...(hasProvisioner(options) ? provisionerResources(context) : {}),
   };
 }
 
@@ -30,13 +30,13 @@ const UNLIMITED = -1;
  */
 const GIVEN_UP_AFTER_S = 43_200;
 
-function aggregatorResources(place: StackPlace): Resources {
-  const { options, named, table } = place;
+function aggregatorResources(context: TemplateContext): Resources {
+  const { options, named, table } = context;
   const { aggregatorRoleArn } = options;
   const archive = hasArchive(options);
   const role = aggregatorRoleArn ?? arnOf("AggregatorRole");
   return {
-    AggregatorLogGroup: logGroup(place, NAMES.aggregator),
+    AggregatorLogGroup: logGroup(context, NAMES.aggregator),
     AggregatorDLQ: {
       Type: "AWS::SQS::Queue",
       ...GONE_WITH_STACK,
@@ -52,7 +52,7 @@ function aggregatorResources(place: StackPlace): Resources {
     AggregatorFunction: {
       Type: "AWS::Lambda::Function",
       DependsOn: ["AggregatorLogGroup"],
-      Properties: functionProperties(place, {
+      Properties: functionProperties(context, {
         which: "aggregator",
         description: "Archives expired audit events and sweeps the table",
         role,
@@ -108,13 +108,13 @@ function streamMapping(streamArn: Text) {
   };
 }
 
-function provisionerResources(place: StackPlace): Resources {
+function provisionerResources(context: TemplateContext): Resources {
   return {
-    ProvisionerLogGroup: logGroup(place, NAMES.provisioner),
+    ProvisionerLogGroup: logGroup(context, NAMES.provisioner),
     ProvisionerFunction: {
       Type: "AWS::Lambda::Function",
       DependsOn: ["ProvisionerLogGroup"],
-      Properties: functionProperties(place, {
+      Properties: functionProperties(context, {
         which: "provisioner",
         description: "Declared limits: Custom::ZaeLimiterLimits",
         role: arnOf("ProvisionerRole"),
@@ -123,12 +123,12 @@ function provisionerResources(place: StackPlace): Resources {
         environment: {},
       }),
     },
-    ...(setsUpTable(place.options) ? { PreparedTable: preparedTable(place) } : {}),
+    ...(setsUpTable(context.options) ? { PreparedTable: preparedTable(context) } : {}),
   };
 }
 
 /** The version record and the namespace `default`: what makes a table one of ours. */
-function preparedTable({ table }: StackPlace) {
+function preparedTable({ table }: TemplateContext) {
   return {
     Type: "Custom::ZaeLimiterTable",
     Properties: {
@@ -171,7 +171,7 @@ exports.handler = async (event) => {
 };
 `;
 
-function functionProperties({ named, options, table }: StackPlace, shape: FunctionShape): Json {
+function functionProperties({ named, options, table }: TemplateContext, shape: FunctionShape): Json {
   const { which, description, role, memory, timeout, environment } = shape;
   return {
     FunctionName: named(NAMES[which]),
@@ -202,7 +202,7 @@ function codeOf({ codeBucket, codePrefix }: FullStackOptions, which: FunctionSha
   return { S3Bucket: codeBucket, S3Key: `${codePrefix ?? ""}${which}.zip` };
 }
 
-function logGroup({ options: { name, kmsKeyArn } }: StackPlace, ending: string) {
+function logGroup({ options: { name, kmsKeyArn } }: TemplateContext, ending: string) {
   return {
     Type: "AWS::Logs::LogGroup",
     ...GONE_WITH_STACK,

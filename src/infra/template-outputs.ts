@@ -1,10 +1,10 @@
 import { hasAggregator, hasProvisioner } from "./check-options.ts";
-import { arnOf, type Json, type Resources, ref, type StackPlace, type Text } from "./parts.ts";
+import { arnOf, type Json, type Resources, ref, type TemplateContext, type Text } from "./parts.ts";
 import { boundaryArn } from "./template-access.ts";
 
 /** Outputs and their exports, of what is there: an export that is empty cannot be made. */
-export function outputsOf(place: StackPlace, resources: Resources): Json {
-  const { options, named, table } = place;
+export function outputsOf(context: TemplateContext, resources: Resources): Json {
+  const { options, named, table } = context;
   const has = (logicalId: string): boolean => Object.hasOwn(resources, logicalId);
   const outputs: [name: string, value: Text, exported?: string][] = [
     ["TableName", table.name],

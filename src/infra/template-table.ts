@@ -1,9 +1,9 @@
 import { TTL, tableDefinition } from "../adapters/dynamodb/schema.ts";
 import { hasArchive } from "./check-options.ts";
-import { arnOf, type Resources, ref, type StackPlace, sub } from "./parts.ts";
+import { arnOf, type Resources, ref, sub, type TemplateContext } from "./parts.ts";
 
 /** The table and the bucket: what is left when a stack is deleted. */
-export function tableResources({ options, named }: StackPlace): Resources {
+export function tableResources({ options, named }: TemplateContext): Resources {
   const { projection, deletionProtection, pitrRecoveryDays, tableArn, kmsKeyArn } = options;
   const archive = hasArchive(options) ? archiveResources(kmsKeyArn) : {};
   if (tableArn !== undefined) return archive;

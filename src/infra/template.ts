@@ -1,6 +1,6 @@
 import { checkedOptions } from "./check-options.ts";
 import { declared, PARAMETERS } from "./parameters.ts";
-import { type Json, placeOf, type Resources } from "./parts.ts";
+import { type Json, type Resources, templateContext } from "./parts.ts";
 import { type FullStackOptions, STACK_DEFAULTS, type StackOptions } from "./stack-options.ts";
 import { accessResources } from "./template-access.ts";
 import { alarmResources } from "./template-alarms.ts";
@@ -38,15 +38,15 @@ export function template(options: StackOptions = {}): Template {
 }
 
 export function templateOf(options: FullStackOptions): Template {
-  const place = placeOf(options);
+  const context = templateContext(options);
   const resources: Resources = {
-    ...tableResources(place),
-    ...accessResources(place),
-    ...functionResources(place),
-    ...alarmResources(place),
-    ...dashboardResources(place),
+    ...tableResources(context),
+    ...accessResources(context),
+    ...functionResources(context),
+    ...alarmResources(context),
+    ...dashboardResources(context),
   };
-  const body = { Resources: resources, Outputs: outputsOf(place, resources) };
+  const body = { Resources: resources, Outputs: outputsOf(context, resources) };
   return {
     AWSTemplateFormatVersion: "2010-09-09",
     Description: "zae-limiter: a table of rate limits, its functions, policies and alarms",
