@@ -7,7 +7,7 @@ import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
 import { schemaOf } from "./schema-of.ts";
 import { serviceUrl } from "./service-option.ts";
-import { chosenStore, type StorePlace } from "./store-option.ts";
+import { chosenStore, type StoreTarget } from "./store-option.ts";
 
 const NAMES = ["store", "namespace", "version", "clock", "permissions"] as const;
 
@@ -31,22 +31,22 @@ async function storeChecks(
   options: GlobalOptions,
   { found, add }: { readonly found: readonly Check[]; readonly add: AddCheck },
 ): Promise<void> {
-  const place = chosenStore(options, context);
+  const target = chosenStore(options, context);
   const timeoutMs = timeoutOf(options);
   const namespace = namespaceOf(context, options);
   try {
     const limiter = await openLimiter(context, options, namespace);
     try {
       const { id } = await limiter.getNamespace(namespace);
-      add("store", true, `${place.name} answers`);
+      add("store", true, `${target.name} answers`);
       add("namespace", true, `${namespace} exists`);
-      await inspected(place, { namespaceId: id, timeoutMs, options }, add);
+      await inspected(target, { namespaceId: id, timeoutMs, options }, add);
     } finally {
       await limiter.close();
     }
   } catch (error) {
     if (!(error instanceof LimiterError)) throw error;
-    addFault(error, found, place, namespace, add);
+    addFault(error, found, target, namespace, add);
   }
 }
 
@@ -54,22 +54,22 @@ async function storeChecks(
 function addFault(
   error: LimiterError,
   found: readonly Check[],
-  place: StorePlace,
+  target: StoreTarget,
   namespace: string,
   add: AddCheck,
 ): void {
   const { code, message } = error;
   const has = (name: Check["name"]) => found.some((check) => check.name === name);
   if (code === "namespace_not_found") {
-    add("store", true, `${place.name} answers`);
+    add("store", true, `${target.name} answers`);
     // The one that comes with the table nobody can register.
-    const remedy = namespace === DEFAULT_NAMESPACE ? initOf(place) : `zae-limiter namespace register ${namespace}`;
+    const remedy = namespace === DEFAULT_NAMESPACE ? initOf(target) : `zae-limiter namespace register ${namespace}`;
     add("namespace", false, message, remedy);
     return;
   }
   if (/^(schema_|version_|client_|shared_|table_(migrating|shared|taken_over)|index_projection)/.test(code)) {
-    if (!has("store")) add("store", true, `${place.name} exists`);
-    add("version", false, message, versionRemedy(code, place));
+    if (!has("store")) add("store", true, `${target.name} exists`);
+    add("version", false, message, versionRemedy(code, target));
     return;
   }
   if (has("store")) {
@@ -77,15 +77,15 @@ function addFault(
     return;
   }
   const isMissing = code === "store_not_found";
-  add("store", false, message, isMissing ? initOf(place) : "See the message; --debug shows the cause.");
+  add("store", false, message, isMissing ? initOf(target) : "See the message; --debug shows the cause.");
 }
 
-function versionRemedy(code: string, place: StorePlace): string {
-  const table = place.kind === "dynamodb" ? place.table.stack : "";
+function versionRemedy(code: string, target: StoreTarget): string {
+  const table = target.kind === "dynamodb" ? target.table.stack : "";
   switch (code) {
     case "schema_older":
     case "version_missing":
-      return initOf(place);
+      return initOf(target);
     case "table_migrating":
       return `zae-limiter migrate --name ${table}`;
     case "table_shared":
@@ -100,25 +100,25 @@ function versionRemedy(code: string, place: StorePlace): string {
   }
 }
 
-function initOf(place: StorePlace): string {
-  return place.kind === "dynamodb" ? `zae-limiter init --stack ${place.table.stack}` : "zae-limiter init";
+function initOf(target: StoreTarget): string {
+  return target.kind === "dynamodb" ? `zae-limiter init --stack ${target.table.stack}` : "zae-limiter init";
 }
 
 async function inspected(
-  place: StorePlace,
+  target: StoreTarget,
   { namespaceId, timeoutMs, options }: { namespaceId: string; timeoutMs: number; options: GlobalOptions },
   add: AddCheck,
 ): Promise<void> {
-  if (place.kind === "sqlite") {
-    add("version", true, `schema ${await schemaOf(place, options)}`);
+  if (target.kind === "sqlite") {
+    add("version", true, `schema ${await schemaOf(target, options)}`);
     add("clock", true, "all processes on the file share this machine's clock");
-    const denied = [place.file, dirname(place.file)].filter((path) => !isWritable(path));
+    const denied = [target.file, dirname(target.file)].filter((path) => !isWritable(path));
     if (denied.length === 0) add("permissions", true, "the file and its folder are writable");
     else add("permissions", false, `${denied.join(" and ")} not writable`, "Give this user write permission.");
     return;
   }
   const { inspectTable } = await import("../entry/dynamodb.ts");
-  const { sharedTable: _, ...table } = place.table;
+  const { sharedTable: _, ...table } = target.table;
   const { schema, denied, aheadMs } = await inspectTable({ ...table, namespaceId, timeoutMs });
   add("version", schema !== undefined, schema === undefined ? "the table has no version record" : `schema ${schema}`);
   const isNear = Math.abs(aheadMs) <= AHEAD_MAX_MS;

@@ -7,7 +7,7 @@ import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { UsageError } from "./exit-code.ts";
 import { serviceToken, serviceUrl } from "./service-option.ts";
-import { chosenStore, type StorePlace, type TablePlace } from "./store-option.ts";
+import { chosenStore, type StoreTarget, type TableTarget } from "./store-option.ts";
 import { countOf, durationMs } from "./values.ts";
 
 /** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
@@ -64,19 +64,19 @@ export async function openLimiter(
   options: GlobalOptions,
   namespace: string,
 ): Promise<RateLimiter> {
-  const place = chosenStore(options, context);
+  const target = chosenStore(options, context);
   const timeoutMs = timeoutOf(options);
   const { RateLimiter } = await import("../entry/rate-limiter.ts");
   try {
     return await RateLimiter.open({
-      ...(place.kind === "sqlite" ? { store: place.name, create: false } : tableOptions(place)),
+      ...(target.kind === "sqlite" ? { store: target.name, create: false } : tableOptions(target)),
       ...{ namespace, timeoutMs, adminTimeoutMs: timeoutMs, configTtlMs: 0, denyMemoryMs: 0 },
     });
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
-    if (error.code === "store_not_found" && place.kind === "sqlite") throw storeMissing(place.file);
-    if (error.code === "table_not_found" && place.kind === "dynamodb")
-      throw await tableMissing(place, timeoutMs, error);
+    if (error.code === "store_not_found" && target.kind === "sqlite") throw storeMissing(target.file);
+    if (error.code === "table_not_found" && target.kind === "dynamodb")
+      throw await tableMissing(target, timeoutMs, error);
     if (error.code !== "namespace_not_found" || namespace === "default") throw error;
     throw await namespaceMissing(context, options, namespace);
   }
@@ -88,7 +88,7 @@ export function timeoutOf({ timeout }: GlobalOptions): number {
   return ms;
 }
 
-function tableOptions({ table: { stack, ...way } }: Extract<StorePlace, { kind: "dynamodb" }>) {
+function tableOptions({ table: { stack, ...way } }: Extract<StoreTarget, { kind: "dynamodb" }>) {
   return { store: `dynamodb:${stack}`, ...way };
 }
 
@@ -129,7 +129,7 @@ function storeMissing(file: string): NotFoundError {
 }
 
 async function tableMissing(
-  { table }: Extract<StorePlace, { kind: "dynamodb" }>,
+  { table }: Extract<StoreTarget, { kind: "dynamodb" }>,
   timeoutMs: number,
   cause: unknown,
 ): Promise<NotFoundError> {
@@ -146,7 +146,7 @@ async function tableMissing(
 
 /** Tables where one was looked for; none where nobody may or can list them. */
 export async function tablesNear(
-  { region, endpoint }: Partial<TablePlace>,
+  { region, endpoint }: Partial<TableTarget>,
   timeoutMs: number,
 ): Promise<readonly string[]> {
   const { listTables } = await import("../entry/dynamodb.ts");

@@ -1,18 +1,18 @@
 import { existsSync } from "node:fs";
 import type { GlobalOptions } from "./command.ts";
 import { timeoutOf } from "./on-store.ts";
-import type { StorePlace } from "./store-option.ts";
+import type { StoreTarget } from "./store-option.ts";
 
 /** The schema that a store has, whatever it is; undefined: there is none. */
-export async function schemaOf(place: StorePlace, options: GlobalOptions): Promise<string | undefined> {
-  if (place.kind === "dynamodb") {
+export async function schemaOf(target: StoreTarget, options: GlobalOptions): Promise<string | undefined> {
+  if (target.kind === "dynamodb") {
     const { inspectTable } = await import("../entry/dynamodb.ts");
-    const { sharedTable: _, ...table } = place.table;
+    const { sharedTable: _, ...table } = target.table;
     return (await inspectTable({ ...table, namespaceId: "default", timeoutMs: timeoutOf(options) })).schema;
   }
-  if (!existsSync(place.file)) return undefined;
+  if (!existsSync(target.file)) return undefined;
   const { DatabaseSync } = await import("node:sqlite");
-  const database = new DatabaseSync(place.file);
+  const database = new DatabaseSync(target.file);
   try {
     const row = database.prepare("PRAGMA user_version").get();
     return row === undefined ? undefined : String(Object.values(row)[0]);

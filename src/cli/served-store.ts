@@ -15,14 +15,14 @@ export function servedStore(
       throw new UsageError("--durability is for SQLite, and the store is memory; leave it out.");
     return { name: "memory", open: { store: "memory" } };
   }
-  const place = chosenStore(options, context);
-  if (place.kind === "sqlite") {
-    return { name: place.name, open: { store: place.name, ...(durability === undefined ? {} : { durability }) } };
+  const target = chosenStore(options, context);
+  if (target.kind === "sqlite") {
+    return { name: target.name, open: { store: target.name, ...(durability === undefined ? {} : { durability }) } };
   }
   if (durability !== undefined)
-    throw new UsageError(`--durability is for SQLite, and the store is ${place.name}; leave it out.`);
-  const { stack: name, ...way } = place.table;
-  return { name: place.name, open: { store: `dynamodb:${name}`, ...way } };
+    throw new UsageError(`--durability is for SQLite, and the store is ${target.name}; leave it out.`);
+  const { stack: name, ...way } = target.table;
+  return { name: target.name, open: { store: `dynamodb:${name}`, ...way } };
 }
 
 function durabilityOf(text: string | undefined): "normal" | "full" | undefined {

@@ -5,20 +5,20 @@ import { UsageError } from "./exit-code.ts";
 import { refuseService } from "./service-option.ts";
 
 /** The way to a DynamoDB table, as the options and the environment say it. */
-export interface TablePlace {
+export interface TableTarget {
   readonly stack: string;
   readonly region?: string;
   readonly endpoint?: string;
   readonly sharedTable?: boolean;
 }
 
-/** Where a command works. */
-export type StorePlace =
+/** The store that a command works on. */
+export type StoreTarget =
   | { readonly kind: "sqlite"; readonly name: string; readonly file: string }
-  | { readonly kind: "dynamodb"; readonly name: string; readonly table: TablePlace };
+  | { readonly kind: "dynamodb"; readonly name: string; readonly table: TableTarget };
 
 /** `--store` or `--stack`, else the environment by the same function as `RateLimiter.open`. */
-export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext, "env">): StorePlace {
+export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext, "env">): StoreTarget {
   const { store, stack } = options;
   if (store !== undefined && stack !== undefined)
     throw new UsageError("--store and --stack both name the store; give one.");
@@ -47,12 +47,12 @@ function storeUnknown(name: string): UsageError {
 
 /** The chosen store by a name that is the same wherever the command is called from. */
 export function savedStoreName(context: CommandContext, options: GlobalOptions): string {
-  const place = chosenStore(options, context);
-  return place.kind === "sqlite" ? `sqlite:${resolve(place.file)}` : place.name;
+  const target = chosenStore(options, context);
+  return target.kind === "sqlite" ? `sqlite:${resolve(target.file)}` : target.name;
 }
 
 /** The table that is named; undefined: the store is another, or none is named. */
-export function namedTable(options: GlobalOptions, context: CommandContext): TablePlace | undefined {
+export function namedTable(options: GlobalOptions, context: CommandContext): TableTarget | undefined {
   if (options.store === "memory") return undefined;
   const { store, stack } = options;
   const { url } = options;
@@ -61,18 +61,18 @@ export function namedTable(options: GlobalOptions, context: CommandContext): Tab
     ...(stack === undefined ? {} : { stack }),
     ...(url === undefined ? {} : { url }),
   };
-  const place = chosenStore(named, context);
-  return place.kind === "dynamodb" ? tableAt(place.table.stack, options, context.env) : undefined;
+  const target = chosenStore(named, context);
+  return target.kind === "dynamodb" ? tableAt(target.table.stack, options, context.env) : undefined;
 }
 
 /** For commands that only a table can answer. */
-export function requiredTable(options: GlobalOptions, context: CommandContext, command: string): TablePlace {
+export function requiredTable(options: GlobalOptions, context: CommandContext, command: string): TableTarget {
   const table = namedTable(options, context);
   if (table !== undefined) return table;
   throw new UsageError(`${command} works on a DynamoDB table; give --store dynamodb:STACK.`);
 }
 
-function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TablePlace {
+function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TableTarget {
   const { region, endpointUrl: endpoint, profile } = options;
   // The SDK reads it from there.
   if (profile !== undefined) process.env.AWS_PROFILE = profile;

@@ -6,7 +6,7 @@ import { EXIT } from "../exit-code.ts";
 import { openLimiter, timeoutOf } from "../on-store.ts";
 import { printChange } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
-import { chosenStore, type StorePlace } from "../store-option.ts";
+import { chosenStore, type StoreTarget } from "../store-option.ts";
 
 export const init: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -19,31 +19,31 @@ export const init: CommandFile<GlobalOptions> = {
       );
   },
   run: async (context, options) => {
-    const place = chosenStore(options, context);
+    const target = chosenStore(options, context);
     timeoutOf(options);
-    const before = place.kind === "sqlite" ? await schemaOf(place, options) : undefined;
-    const done = place.kind === "sqlite" ? await makeFile(place, options) : await makeTable(place, context, options);
+    const before = target.kind === "sqlite" ? await schemaOf(target, options) : undefined;
+    const done = target.kind === "sqlite" ? await makeFile(target, options) : await makeTable(target, context, options);
     const created = done === "created";
-    const after = before === undefined || created ? before : await schemaOf(place, options);
-    const value = { store: place.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
+    const after = before === undefined || created ? before : await schemaOf(target, options);
+    const value = { store: target.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
     await printChange(context, options, value, () => {
-      if (created) return `Created ${place.name}.\n`;
-      if (done === "prepared") return `Set up ${place.name}, which was empty.\n`;
-      if (after !== before) return `Upgraded ${place.name} from schema ${before} to ${after}.\n`;
-      return `${place.name} exists already.\n`;
+      if (created) return `Created ${target.name}.\n`;
+      if (done === "prepared") return `Set up ${target.name}, which was empty.\n`;
+      if (after !== before) return `Upgraded ${target.name} from schema ${before} to ${after}.\n`;
+      return `${target.name} exists already.\n`;
     });
     return EXIT.done;
   },
 };
 
-type SqlitePlace = Extract<StorePlace, { kind: "sqlite" }>;
-type TablePlace = Extract<StorePlace, { kind: "dynamodb" }>;
+type SqliteTarget = Extract<StoreTarget, { kind: "sqlite" }>;
+type DynamoTarget = Extract<StoreTarget, { kind: "dynamodb" }>;
 
 /** `prepared`: the table was there, and empty. */
 type Done = "created" | "prepared" | "present";
 
 /** Opening makes and migrates a file; whether there was one is known before. */
-async function makeFile({ name, file }: SqlitePlace, { dryRun }: GlobalOptions): Promise<Done> {
+async function makeFile({ name, file }: SqliteTarget, { dryRun }: GlobalOptions): Promise<Done> {
   const isThere = existsSync(file);
   if (dryRun === true && !isThere) return "created";
   const { RateLimiter } = await import("../../entry/rate-limiter.ts");
@@ -52,7 +52,7 @@ async function makeFile({ name, file }: SqlitePlace, { dryRun }: GlobalOptions):
   return isThere ? "present" : "created";
 }
 
-async function makeTable(place: TablePlace, context: CommandContext, options: GlobalOptions): Promise<Done> {
+async function makeTable(place: DynamoTarget, context: CommandContext, options: GlobalOptions): Promise<Done> {
   const lacking = await lackingOf(context, options);
   if (lacking === "nothing") return "present";
   const { sharedTable, ...table } = place.table;

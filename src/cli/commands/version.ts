@@ -7,7 +7,7 @@ import { fieldsText, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
 import { serviceUrl } from "../service-option.ts";
 import { awsConfigOf } from "../stack-options.ts";
-import { chosenStore, type StorePlace } from "../store-option.ts";
+import { chosenStore, type StoreTarget } from "../store-option.ts";
 
 export const version: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -26,14 +26,14 @@ export const version: CommandFile<GlobalOptions> = {
       await printValue(context, options, value, () => fieldsText(value));
       return EXIT.done;
     }
-    const place = chosenStore(options, context);
+    const target = chosenStore(options, context);
     // A store that cannot be asked is no reason not to say which version asks.
-    const schema = await schemaOf(place, options).catch(() => undefined);
-    const lambda = schema === undefined ? undefined : await lambdaOf(place, options).catch(() => undefined);
+    const schema = await schemaOf(target, options).catch(() => undefined);
+    const lambda = schema === undefined ? undefined : await lambdaOf(target, options).catch(() => undefined);
     const value = {
       client: packageVersion(),
       node: process.versions.node,
-      ...(schema === undefined ? {} : { store: place.name, schema }),
+      ...(schema === undefined ? {} : { store: target.name, schema }),
       ...(lambda === undefined ? {} : { lambda }),
     };
     await printValue(context, options, value, () => fieldsText(value));
@@ -46,8 +46,8 @@ function serviceVersion(context: CommandContext, options: GlobalOptions): Promis
 }
 
 /** Of the package whose code the functions of a table's stack have. */
-async function lambdaOf(place: StorePlace, options: GlobalOptions): Promise<string | undefined> {
-  if (place.kind !== "dynamodb") return undefined;
+async function lambdaOf(target: StoreTarget, options: GlobalOptions): Promise<string | undefined> {
+  if (target.kind !== "dynamodb") return undefined;
   const { versionsOf } = await import("../../entry/stack.ts");
-  return (await versionsOf(place.table.stack, awsConfigOf(options))).lambda;
+  return (await versionsOf(target.table.stack, awsConfigOf(options))).lambda;
 }
