@@ -1,13 +1,13 @@
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import { runFleet } from "./fleet.ts";
 import type { Counts, WorkerTask } from "./messages.ts";
-import { openPlace, type Place } from "./place.ts";
 import { type LoadtestDetail, type LoadtestReport, type LoadtestTerms, reportOf } from "./report.ts";
 import { scenarioOf } from "./scenarios.ts";
 import { setUp } from "./set-up.ts";
+import { type LoadTarget, openTarget } from "./target.ts";
 
 export interface LoadtestOptions {
-  readonly place: Place;
+  readonly target: LoadTarget;
   readonly terms: LoadtestTerms;
   readonly durationMs: number;
   readonly timeoutMs: number;
@@ -29,10 +29,10 @@ const SLICES = 60;
 export async function loadtest(
   options: LoadtestOptions,
 ): Promise<{ readonly report: LoadtestReport; readonly detail: LoadtestDetail }> {
-  const { place, terms, keeps } = options;
-  if (place.kind === "memory") return ran(options, "default");
+  const { target, terms, keeps } = options;
+  if (target.kind === "memory") return ran(options, "default");
   const namespace = `loadtest-${crypto.randomUUID().slice(0, 8)}`;
-  const admin = await openPlace(place, { namespace: "default", timeoutMs: options.timeoutMs });
+  const admin = await openTarget(target, { namespace: "default", timeoutMs: options.timeoutMs });
   try {
     const { id } = await admin.limiter.registerNamespace(namespace, { principal: "loadtest" });
     try {
@@ -48,13 +48,13 @@ export async function loadtest(
 }
 
 async function ran(options: LoadtestOptions, namespace: string) {
-  const { place, terms, durationMs, timeoutMs, onProgress, signal } = options;
+  const { target, terms, durationMs, timeoutMs, onProgress, signal } = options;
   const { scenario, seed, processes, concurrency } = terms;
   const sliceMs = Math.max(100, Math.ceil(durationMs / SLICES));
   const tasks = Array.from(
     { length: processes },
     (_, worker): WorkerTask => ({
-      ...{ place, namespace, scenario, timeoutMs, durationMs, concurrency, seed, worker, sliceMs },
+      ...{ target, namespace, scenario, timeoutMs, durationMs, concurrency, seed, worker, sliceMs },
     }),
   );
   // The processes begin when all of them are ready.
@@ -68,7 +68,7 @@ async function ran(options: LoadtestOptions, namespace: string) {
     signal,
   });
   const tookMs = Math.round(performance.now() - (beganMs ?? performance.now()));
-  const stores = place.kind === "memory" ? processes : 1;
+  const stores = target.kind === "memory" ? processes : 1;
   const { detail, ...report } = reportOf({ terms, results, sliceMs, durationMs: tookMs, stores });
   return { report: signal.aborted ? { ...report, interrupted: true as const } : report, detail };
 }

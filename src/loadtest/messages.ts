@@ -1,12 +1,12 @@
 import type { GrantedTokens } from "./admission.ts";
 import type { HistogramCounts } from "./histogram.ts";
 import type { Units } from "./metered-client.ts";
-import type { Place } from "./place.ts";
 import type { ScenarioName } from "./scenarios.ts";
+import type { LoadTarget } from "./target.ts";
 
 /** What one process of the test is to do. */
 export interface WorkerTask {
-  readonly place: Place;
+  readonly target: LoadTarget;
   readonly namespace: string;
   readonly scenario: ScenarioName;
   readonly timeoutMs: number;

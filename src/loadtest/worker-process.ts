@@ -1,7 +1,7 @@
 import type { FromWorker, ToWorker, WorkerTask } from "./messages.ts";
-import { type OpenPlace, openPlace } from "./place.ts";
 import { scenarioOf } from "./scenarios.ts";
 import { setUp } from "./set-up.ts";
+import { type OpenTarget, openTarget } from "./target.ts";
 import { Worker } from "./worker.ts";
 
 // One process of a load test. It is told what to do by the one that started it, and ends with it.
@@ -12,7 +12,7 @@ const PROGRESS_MS = 200;
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => {});
 process.once("disconnect", () => process.exit(1));
 
-let place: OpenPlace | undefined;
+let target: OpenTarget | undefined;
 let worker: Worker | undefined;
 process.on("message", (message: ToWorker) => {
   if (message.kind === "task") void begin(message.task).catch(failed);
@@ -21,22 +21,22 @@ process.on("message", (message: ToWorker) => {
 });
 
 async function begin(task: WorkerTask): Promise<void> {
-  place = await openPlace(task.place, task);
+  target = await openTarget(task.target, task);
   // Memory is each process's own.
-  if (task.place.kind === "memory") await setUp(place.limiter, scenarioOf(task.scenario));
-  worker = new Worker(place, task);
+  if (task.target.kind === "memory") await setUp(target.limiter, scenarioOf(task.scenario));
+  worker = new Worker(target, task);
   send({ kind: "ready" });
 }
 
 async function work(): Promise<void> {
-  if (worker === undefined || place === undefined)
+  if (worker === undefined || target === undefined)
     throw new Error("The load test started before this process was ready.");
   const { counts } = worker;
   send({ kind: "progress", counts });
   const telling = setInterval(() => worker && send({ kind: "progress", counts: worker.counts }), PROGRESS_MS);
   const result = await worker.run();
   clearInterval(telling);
-  await place.close();
+  await target.close();
   process.send?.({ kind: "done", result } satisfies FromWorker, () => process.exit(0));
 }
 

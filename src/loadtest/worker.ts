@@ -3,15 +3,15 @@ import { LimiterError } from "../domain/errors.ts";
 import type { GrantedTokens } from "./admission.ts";
 import { Histogram } from "./histogram.ts";
 import type { Counts, WorkerResult, WorkerTask } from "./messages.ts";
-import type { OpenPlace } from "./place.ts";
 import { RESOURCE, type Scenario, type Step, scenarioOf, seededRandom } from "./scenarios.ts";
+import type { OpenTarget } from "./target.ts";
 
 /** A refused caller asks again after what it was told, but no later than this: refusals are part of the load. */
 const REFUSED_PAUSE_MAX_MS = 50;
 
 /** The callers of one process. */
 export class Worker {
-  readonly #place: OpenPlace;
+  readonly #target: OpenTarget;
   readonly #task: WorkerTask;
   readonly #scenario: Scenario;
   readonly #parents: ReadonlyMap<string, string>;
@@ -25,8 +25,8 @@ export class Worker {
   readonly #counts = { granted: 0, refused: 0, errors: 0 };
   #beganMs = 0;
 
-  constructor(place: OpenPlace, task: WorkerTask) {
-    this.#place = place;
+  constructor(target: OpenTarget, task: WorkerTask) {
+    this.#target = target;
     this.#task = task;
     this.#scenario = scenarioOf(task.scenario);
     const { entities } = this.#scenario;
@@ -45,13 +45,13 @@ export class Worker {
 
   async run(): Promise<WorkerResult> {
     const { concurrency, durationMs, worker } = this.#task;
-    const firstMs = this.#place.now();
+    const firstMs = this.#target.now();
     this.#beganMs = performance.now();
     const timer = setTimeout(() => this.stop(), durationMs);
     await Promise.all(Array.from({ length: concurrency }, (_, i) => this.#caller(worker * concurrency + i)));
     clearTimeout(timer);
-    const lastMs = this.#place.now();
-    const units = this.#place.units();
+    const lastMs = this.#target.now();
+    const units = this.#target.units();
     return {
       ...this.#counts,
       errorCodes: Object.fromEntries(this.#errorCodes),
@@ -79,7 +79,7 @@ export class Worker {
   async #request({ entityId, consume, holdMs, adjust }: Step): Promise<number> {
     const sentMs = performance.now();
     try {
-      const outcome = await this.#place.limiter.tryAcquire({ entityId, resource: RESOURCE, consume });
+      const outcome = await this.#target.limiter.tryAcquire({ entityId, resource: RESOURCE, consume });
       this.#measured(outcome.ok ? "granted" : "refused", sentMs);
       if (!outcome.ok) return Math.min(REFUSED_PAUSE_MAX_MS, outcome.retryAfterMs);
       const { lease } = outcome;

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { shownStore } from "../../entry/store-choice.ts";
 import type { Progress } from "../../loadtest/loadtest.ts";
-import type { Place } from "../../loadtest/place.ts";
 import type { ScenarioName } from "../../loadtest/scenarios.ts";
+import type { LoadTarget } from "../../loadtest/target.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
@@ -52,14 +52,14 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
     if (asked.durationMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
     const timeoutMs = durationMs(options.timeout ?? "10s", "--timeout");
     if (options.html !== undefined) refuseMissingFolder(options.html);
-    const { place, store } = placeOf(options, context);
-    if (place.kind === "dynamodb") {
+    const { target, store } = targetOf(options, context);
+    if (target.kind === "dynamodb") {
       await confirmed(context, options, `A load test of ${options.duration} on ${store} costs what its requests cost.`);
     }
     const { loadtest } = await import("../../loadtest/loadtest.ts");
     const progress = progressOn(context, options, asked.durationMs);
     const { report, detail } = await loadtest({
-      ...{ place, durationMs: asked.durationMs, timeoutMs, keeps: options.keep === true, signal: interrupted },
+      ...{ target, durationMs: asked.durationMs, timeoutMs, keeps: options.keep === true, signal: interrupted },
       terms: { scenario, store, seed: asked.seed, processes: asked.processes, concurrency: asked.concurrency },
       onProgress: progress.tell,
     }).finally(progress.end);
@@ -85,15 +85,18 @@ function limitsOf({ processes: processesText, concurrency, seed }: LoadtestOptio
   };
 }
 
-function placeOf(options: GlobalOptions, context: CommandContext): { readonly place: Place; readonly store: string } {
+function targetOf(
+  options: GlobalOptions,
+  context: CommandContext,
+): { readonly target: LoadTarget; readonly store: string } {
   const table = options.store === "memory" ? undefined : namedTable(options, context);
-  if (table !== undefined) return { place: { kind: "dynamodb", table }, store: `dynamodb:${table.stack}` };
+  if (table !== undefined) return { target: { kind: "dynamodb", table }, store: `dynamodb:${table.stack}` };
   const store = options.store ?? (context.env.ZAEL_STORE || "sqlite:.zae-limiter/limiter.db");
-  if (store === "memory") return { place: { kind: "memory" }, store };
+  if (store === "memory") return { target: { kind: "memory" }, store };
   const file = store.startsWith("sqlite:") ? store.slice("sqlite:".length) : "";
   if (file === "")
     throw new UsageError(`The store is ${shownStore(store)}; give memory, sqlite:FILE or dynamodb:STACK.`);
-  if (existsSync(file)) return { place: { kind: "sqlite", file }, store };
+  if (existsSync(file)) return { target: { kind: "sqlite", file }, store };
   throw new CommandEnd({
     code: "store_not_found",
     message: `There is no store at ${store}. Create it with \`zae-limiter init\`, or name another with --store.`,

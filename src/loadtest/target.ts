@@ -7,13 +7,13 @@ import { calendar } from "../entry/limits.ts";
 import { RateLimiter } from "../entry/rate-limiter.ts";
 import { MeteredClient, type Units } from "./metered-client.ts";
 
-/** Where a load test runs. */
-export type Place =
+/** The store that a load test runs on. */
+export type LoadTarget =
   | { readonly kind: "memory" }
   | { readonly kind: "sqlite"; readonly file: string }
-  | { readonly kind: "dynamodb"; readonly table: PlaceTable };
+  | { readonly kind: "dynamodb"; readonly table: TargetTable };
 
-interface PlaceTable {
+interface TargetTable {
   readonly stack: string;
   readonly region?: string;
   readonly endpoint?: string;
@@ -21,7 +21,7 @@ interface PlaceTable {
 }
 
 /** A limiter of one process of the test. */
-export interface OpenPlace {
+export interface OpenTarget {
   readonly limiter: RateLimiter;
   /** The clock by which its buckets are refilled, in ms. */
   now(): number;
@@ -30,20 +30,20 @@ export interface OpenPlace {
   close(): Promise<void>;
 }
 
-interface PlaceOptions {
+interface TargetOptions {
   readonly namespace: string;
   readonly timeoutMs: number;
 }
 
-export async function openPlace(place: Place, { namespace, timeoutMs }: PlaceOptions): Promise<OpenPlace> {
-  if (place.kind === "dynamodb") return openTable(place.table, { namespace, timeoutMs });
+export async function openTarget(target: LoadTarget, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
+  if (target.kind === "dynamodb") return openTable(target.table, { namespace, timeoutMs });
   // A load test neither makes nor migrates a file.
-  const own = place.kind === "memory" ? { store: "memory" } : { store: `sqlite:${place.file}`, create: false };
+  const own = target.kind === "memory" ? { store: "memory" } : { store: `sqlite:${target.file}`, create: false };
   const limiter = await RateLimiter.open({ ...own, namespace, timeoutMs });
   return { limiter, now: () => systemClock.now(), units: () => undefined, close: () => limiter.close() };
 }
 
-async function openTable(table: PlaceTable, { namespace, timeoutMs }: PlaceOptions): Promise<OpenPlace> {
+async function openTable(table: TargetTable, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
   const { stack, region, endpoint, sharedTable: shared = false } = table;
   const connection = await connect({
     ...{ region, endpoint, credentials: undefined, client: undefined, given: undefined },
