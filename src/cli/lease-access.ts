@@ -21,9 +21,9 @@ export interface LeaseAccess {
 export async function leasesOf(limiter: CommandLimiter): Promise<LeaseAccess> {
   const client = clientOf(limiter);
   if (client !== undefined) return client.leases;
-  const { LeaseDesk } = await import("../leases/desk.ts");
+  const { StoredLeases } = await import("../leases/stored-leases.ts");
   // Nothing is taken here, so that no hold has to be chosen.
-  return new LeaseDesk(limiter as unknown as Limiter, { ...UNUSED_HOLD, onChange: () => {} });
+  return new StoredLeases(limiter as unknown as Limiter, { ...UNUSED_HOLD, onChange: () => {} });
 }
 
 const UNUSED_HOLD = { holdMs: 60_000, holdMaxMs: 86_400_000, onExpiry: "charge" } as const;

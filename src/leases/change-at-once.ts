@@ -8,20 +8,20 @@ import type { LeaseStore } from "../ports/lease-store.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
 import { REPEATS_MAX } from "./change-plan.ts";
 import { chargeOf, type Got } from "./charging.ts";
-import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import { bucketsOf, claimOf, claimsOf, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
 import { withStandings } from "./refused.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /**
  * Changes of leases in a store whose transaction covers records and buckets: whoever is cut off, wherever, has changed all or
  * nothing, and a repeat under the same key is answered with what was done.
  */
 export class ChangesAtOnce implements ChangeAttempts {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
   readonly #store: Required<Pick<LeaseStore, "change">>;
 
-  constructor(deps: DeskDeps, store: Required<Pick<LeaseStore, "change">>) {
+  constructor(deps: StoredLeasesDeps, store: Required<Pick<LeaseStore, "change">>) {
     this.#deps = deps;
     this.#store = store;
   }
@@ -89,10 +89,10 @@ class ChangeDraft implements LeaseChange {
   readonly #record: LeaseRecord;
   readonly #plan: ChangePlan;
   readonly #key: ChangeKey | undefined;
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
   readonly #shares: readonly Share[];
 
-  constructor(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined, deps: DeskDeps) {
+  constructor(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined, deps: StoredLeasesDeps) {
     this.#record = record;
     this.#plan = plan;
     this.#key = key;

@@ -5,9 +5,9 @@ import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyFinish } from "../ports/lease-write.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
 import { Charging } from "./charging.ts";
-import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import { heldAt, without, withReturned } from "./ledger.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 type GiveBack = Pick<ChangePlan, "returns" | "reason">;
 
@@ -26,11 +26,11 @@ const UNRESOLVED_MAX = 1_000;
  * what it took, and never gives anything back twice.
  */
 export class ChangesInSteps implements ChangeAttempts {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
   readonly #charging: Charging;
   readonly #unresolved = new Map<string, Unresolved>();
 
-  constructor(deps: DeskDeps) {
+  constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
     this.#charging = new Charging(deps);
   }

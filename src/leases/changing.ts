@@ -4,10 +4,10 @@ import type { DueLease, LeaseStore } from "../ports/lease-store.ts";
 import { ChangesAtOnce } from "./change-at-once.ts";
 import { ChangesInSteps } from "./change-in-steps.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan, ChangeStep, Charge } from "./change-plan.ts";
-import type { DeskDeps } from "./desk-deps.ts";
 import { leaseContended, leaseMissing } from "./errors.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, compacted } from "./ledger.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** What came of looking for leases whose time is up. */
 export interface ExpiryRun {
@@ -35,10 +35,10 @@ const CHANGES_MAX = 20;
 const EXPIRED_AT_ONCE = 16;
 /** Changes of stored leases. The record moves by a condition on its version: so of two that change a lease at once one wins. */
 export class LeaseChanges {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
   readonly #attempts: ChangeAttempts;
 
-  constructor(deps: DeskDeps) {
+  constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
     this.#attempts = changesAtOnce(deps.leases) ? new ChangesAtOnce(deps, deps.leases) : new ChangesInSteps(deps);
   }

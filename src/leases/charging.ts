@@ -6,7 +6,6 @@ import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/l
 import type { BucketPlace } from "../engine/lease-part.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
-import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import {
   bucketsOf,
@@ -23,6 +22,7 @@ import {
 import { seenIn } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
 import { standingsOf } from "./standing.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** A charge that can be given back, should the lease not be moved. */
 export interface UndoableCharge extends Charge {
@@ -39,9 +39,9 @@ export interface Got {
 
 /** Takes more for a stored lease, before its record says so. */
 export class Charging {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
 
-  constructor(deps: DeskDeps) {
+  constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
   }
 

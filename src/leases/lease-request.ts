@@ -4,13 +4,13 @@ import { KnownNames } from "../domain/known-names.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
 import { shown } from "../domain/names.ts";
 import type { AcquireRequest } from "../engine/request.ts";
-import type { HoldDefaults } from "./desk-deps.ts";
+import type { HoldDefaults } from "./stored-leases-deps.ts";
 
 /** What to take, and for how long to hold it. */
 export interface LeaseRequest extends AcquireRequest {
-  /** How long the lease may stay open, in ms; 0 charges at once and makes none. Absent: the desk's default. */
+  /** How long the lease may stay open, in ms; 0 charges at once and makes none. Absent: the default of `StoredLeases`. */
   readonly holdMs?: number;
-  /** What becomes of it when nobody ends it in time. Absent: the desk's default. */
+  /** What becomes of it when nobody ends it in time. Absent: the default of `StoredLeases`. */
   readonly onExpiry?: OnExpiry;
   /** The same key within a day gets the first answer, and charges nothing. */
   readonly idempotencyKey?: string;

@@ -1,8 +1,8 @@
 import { canonical } from "../domain/canonical.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
-import type { DeskDeps } from "./desk-deps.ts";
 import { checkKey, keyReused } from "./errors.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** How long work counts as under way without a sign of life: where its process died, a repeat waits no longer. */
 const DEAD_AFTER_MS = 15_000;
@@ -25,9 +25,9 @@ export interface Worked<Answer> {
 
 /** Does work once for each idempotency key, in one namespace: a repeat gets the first answer. */
 export class OncePerKey {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
 
-  constructor(deps: DeskDeps) {
+  constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
   }
 

@@ -9,13 +9,12 @@ import type { AcquireRequest } from "../engine/request.ts";
 import { acquireWaiting } from "../engine/waiting.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
-import type { DeskDeps } from "./desk-deps.ts";
-
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import type { Worked } from "./once.ts";
 import { recordOf } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
 import { type LimitStanding, standingsOfParts } from "./standing.ts";
+import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** A take that was granted, as it is answered and remembered. JSON-safe. */
 export interface LeaseAnswer {
@@ -36,9 +35,9 @@ const REPEATS_MAX = 1;
 
 /** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */
 export class LeaseTaking {
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
 
-  constructor(deps: DeskDeps) {
+  constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
   }
 
@@ -120,9 +119,9 @@ class Draft implements PartsDraft {
   readonly key: KeyMark | undefined;
   made: { readonly write: LeaseWrite; readonly answer: LeaseAnswer; readonly isWorthWriting: boolean } | undefined;
   readonly #taking: Taking;
-  readonly #deps: DeskDeps;
+  readonly #deps: StoredLeasesDeps;
 
-  constructor(taking: Taking, key: KeyMark | undefined, deps: DeskDeps) {
+  constructor(taking: Taking, key: KeyMark | undefined, deps: StoredLeasesDeps) {
     this.key = key;
     this.#taking = taking;
     this.#deps = deps;

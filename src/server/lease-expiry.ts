@@ -83,7 +83,7 @@ export class LeaseExpiry {
   async #look(): Promise<void> {
     const { tenants, lookEveryMs, now, log } = this.#options;
     try {
-      for (const { desk } of tenants.readyTools()) await desk.resolveLost();
+      for (const { storedLeases } of tenants.readyTools()) await storedLeases.resolveLost();
       if (now() >= this.#nextLookMs) {
         this.#nextLookMs = now() + lookEveryMs;
         await this.#find(now() + lookEveryMs);
@@ -162,8 +162,8 @@ export class LeaseExpiry {
 
   /** Answers how many there are. */
   async #findIn({ name, id }: Pick<Namespace, "name" | "id">, untilMs: number): Promise<number> {
-    const { desk } = this.#options.tenants.toolsOf(name, id);
-    const found = await desk.findDue(untilMs, FOUND_MAX);
+    const { storedLeases } = this.#options.tenants.toolsOf(name, id);
+    const found = await storedLeases.findDue(untilMs, FOUND_MAX);
     for (const { leaseId, dueAtMs } of found) this.#due.add({ leaseId, namespace: { name, id } }, dueAtMs);
     // There may be more of them: not in a minute, but as soon as these are ended.
     if (found.length === FOUND_MAX) this.#nextLookMs = Math.min(this.#nextLookMs, found.at(-1)?.dueAtMs ?? 0);
@@ -192,8 +192,8 @@ export class LeaseExpiry {
     try {
       const { name, id } = (leases[0] as ListedLease).namespace;
       const found = id === undefined ? tenants.get(name).tools() : tenants.toolsOf(name, id);
-      const { desk } = found instanceof Promise ? await found : found;
-      const outcomes = await desk.endDue(leases.map(({ leaseId }) => leaseId));
+      const { storedLeases } = found instanceof Promise ? await found : found;
+      const outcomes = await storedLeases.endDue(leases.map(({ leaseId }) => leaseId));
       for (const [i, outcome] of outcomes.entries()) this.#note(leases[i] as ListedLease, outcome, again);
       const failed = outcomes.find((one) => one.kind === "failed");
       return failed?.kind === "failed" ? { error: failed.error } : undefined;

@@ -1,5 +1,5 @@
 import type { Limiter } from "../engine/limiter.ts";
-import type { LeaseDesk } from "../leases/desk.ts";
+import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { Answer } from "./answer.ts";
 import type { Caller } from "./caller.ts";
 import type { ServiceParts } from "./service-parts.ts";
@@ -12,7 +12,7 @@ export interface Call<Query, Body> {
   /** On the namespace of the path; on routes without one, on the namespace that the service was opened on. */
   readonly limiter: Limiter;
   /** Stored leases of the same namespace. */
-  readonly desk: LeaseDesk;
+  readonly storedLeases: StoredLeases;
   /** As the path has it; empty on routes without one. */
   readonly namespace: string;
   /** `{id}` of the path; empty on routes without one. */

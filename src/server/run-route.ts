@@ -53,7 +53,7 @@ export async function runRoute(
     return route.handle({
       ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
       limiter: (tools ?? service.tenants.rootTools).limiter,
-      desk: (tools ?? service.tenants.rootTools).desk,
+      storedLeases: (tools ?? service.tenants.rootTools).storedLeases,
       signal: (waitMs) => {
         if (waitMs > 0) inflight.wait(underway, ANSWER_MS + waitMs);
         underway.controller ??= new AbortController();

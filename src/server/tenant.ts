@@ -2,14 +2,14 @@ import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain
 import type { Namespace } from "../domain/namespace.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
-import type { LeaseDesk } from "../leases/desk.ts";
+import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { nextState, type TenantEvent, type TenantState } from "./tenant-state.ts";
 
 /** What a tenant's limiter works on, its stored leases with it. */
 export interface TenantTools {
   readonly limiter: Limiter;
-  readonly desk: LeaseDesk;
+  readonly storedLeases: StoredLeases;
 }
 
 /** How tenants are looked up and given their tools. */

@@ -2,7 +2,7 @@ import { checkNamespace } from "../domain/names.ts";
 import { type NamedScope, unreachableScope } from "../engine/deferred-scope.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
-import { type DeskOptions, LeaseDesk } from "../leases/desk.ts";
+import { StoredLeases, type StoredLeasesOptions } from "../leases/stored-leases.ts";
 import { Tenant, type TenantDeps, type TenantTools } from "./tenant.ts";
 import type { TenantState } from "./tenant-state.ts";
 
@@ -18,9 +18,12 @@ export class Tenants {
   readonly rootTools: TenantTools;
 
   /** `onGone` is called with a tenant that was deleted. */
-  constructor(root: Limiter, deskOptions: DeskOptions, onGone: (tenant: Tenant) => void) {
+  constructor(root: Limiter, storedLeasesOptions: StoredLeasesOptions, onGone: (tenant: Tenant) => void) {
     const { deps, settings, on } = partsOf(root);
-    const toolsOf = (limiter: Limiter): TenantTools => ({ limiter, desk: new LeaseDesk(limiter, deskOptions) });
+    const toolsOf = (limiter: Limiter): TenantTools => ({
+      limiter,
+      storedLeases: new StoredLeases(limiter, storedLeasesOptions),
+    });
     const limiterOn = (name: string, scope: NamedScope) => on(name, scope) as Limiter;
     // Programs that share the limiter with the service see its changes at once.
     const rootTools = toolsOf(root);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { faultGround, type Scene, tokens } from "./fault-kit.ts";
 import { AFTER, BEFORE, type Fault, type Passage } from "./fault-proxy.ts";
@@ -37,7 +37,7 @@ function isKeyWrite({ operation, input }: Passage): boolean {
   return operation !== "GetItem" && key?.SK?.S === "#KEY";
 }
 
-const deskOn = (limiter: RateLimiter) => new LeaseDesk(limiter, { ...HOLDS, onChange: () => {} });
+const storedLeasesOn = (limiter: RateLimiter) => new StoredLeases(limiter, { ...HOLDS, onChange: () => {} });
 
 await describeDynamo("stored leases under faults", (dynamodb) => {
   const ground = faultGround(dynamodb);
@@ -48,7 +48,7 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
     const limiter = await scene.process();
     const { ada: entityId, resource } = scene.family;
     const asked = { entityId, resource, consume: tokens(3) };
-    return { scene, desk: deskOn(limiter), asked, before: await scene.levels() };
+    return { scene, storedLeases: storedLeasesOn(limiter), asked, before: await scene.levels() };
   }
 
   /** The first request of a kind meets the fault, the others get through. */
@@ -59,31 +59,31 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
 
   for (const [name, fault] of Object.entries(FAULTS)) {
     test(`${name}: a lease is taken once, settled once and there`, async (t) => {
-      const { scene, desk, asked, before } = await open(t);
+      const { scene, storedLeases, asked, before } = await open(t);
       const taken = { ...before, ada: before.ada - 3, parent: before.parent - 3 };
       once(scene, isLeaseWrite, fault);
-      const leaseId = (await desk.acquire(asked)).lease.leaseId as string;
+      const leaseId = (await storedLeases.acquire(asked)).lease.leaseId as string;
       assert.deepEqual(await scene.levels(), taken);
       once(scene, isLeaseWrite, fault);
       const limit = Object.keys(tokens(1))[0] as string;
-      assert.deepEqual((await desk.settle(leaseId, { consumed: tokens(1) })).consumed, { [limit]: 1 });
+      assert.deepEqual((await storedLeases.settle(leaseId, { consumed: tokens(1) })).consumed, { [limit]: 1 });
       assert.deepEqual(await scene.levels(), { ...before, ada: before.ada - 1, parent: before.parent - 1 });
-      const other = deskOn(await scene.open());
+      const other = storedLeasesOn(await scene.open());
       assert.equal((await other.settle(leaseId, { consumed: tokens(1) })).status, "settled");
       assert.deepEqual(await scene.levels(), { ...before, ada: before.ada - 1, parent: before.parent - 1 });
     });
 
     test(`${name}: a request with a key is done once`, async (t) => {
-      const { scene, desk, asked, before } = await open(t);
+      const { scene, storedLeases, asked, before } = await open(t);
       const taken = { ...before, ada: before.ada - 3, parent: before.parent - 3 };
       once(scene, isKeyWrite, fault);
-      const first = await desk.acquire({ ...asked, idempotencyKey: `${asked.resource} begins badly` });
+      const first = await storedLeases.acquire({ ...asked, idempotencyKey: `${asked.resource} begins badly` });
       assert.equal(first.replayed, false);
       once(scene, isLeaseWrite, fault);
-      const second = await desk.acquire({ ...asked, idempotencyKey: `${asked.resource} ends badly` });
+      const second = await storedLeases.acquire({ ...asked, idempotencyKey: `${asked.resource} ends badly` });
       assert.equal(second.replayed, false);
-      await desk.rollback(second.lease.leaseId as string);
-      const other = deskOn(await scene.open());
+      await storedLeases.rollback(second.lease.leaseId as string);
+      const other = storedLeasesOn(await scene.open());
       assert.deepEqual(await other.acquire({ ...asked, idempotencyKey: `${asked.resource} begins badly` }), {
         ...first,
         replayed: true,
@@ -100,13 +100,13 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
     const scene = await ground.scene(t);
     await scene.process();
     const before = await scene.levels();
-    const desk = deskOn(await scene.open({ timeoutMs: 2_000 }));
+    const storedLeases = storedLeasesOn(await scene.open({ timeoutMs: 2_000 }));
     const { ada: entityId, resource } = scene.family;
     scene.proxy.choose = (passage) => (isLeaseWrite(passage) ? AFTER["the server fails after it was done"] : undefined);
-    await assert.rejects(desk.acquire({ entityId, resource, consume: tokens(3) }), RateLimiterUnavailable);
+    await assert.rejects(storedLeases.acquire({ entityId, resource, consume: tokens(3) }), RateLimiterUnavailable);
     scene.proxy.choose = () => undefined;
     assert.deepEqual(await scene.levels(), { ...before, ada: before.ada - 3, parent: before.parent - 3 });
-    const later = deskOn(await scene.open({ clock: LATER }));
+    const later = storedLeasesOn(await scene.open({ clock: LATER }));
     // With those of other stories on the table.
     assert.ok((await later.expireDue()) >= 1);
     assert.deepEqual(await scene.levels(), before);
@@ -116,13 +116,13 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
 
   test("a rollback whose answers are all lost is credited by the next one, once", async (t) => {
     const { scene, asked, before } = await open(t);
-    const desk = deskOn(await scene.open({ timeoutMs: 2_000 }));
-    const leaseId = (await desk.acquire(asked)).lease.leaseId as string;
+    const storedLeases = storedLeasesOn(await scene.open({ timeoutMs: 2_000 }));
+    const leaseId = (await storedLeases.acquire(asked)).lease.leaseId as string;
     scene.proxy.choose = (passage) =>
       isLeaseWrite(passage) ? AFTER["a gateway gives up after it was done"] : undefined;
-    await assert.rejects(desk.rollback(leaseId), RateLimiterUnavailable);
+    await assert.rejects(storedLeases.rollback(leaseId), RateLimiterUnavailable);
     scene.proxy.choose = () => undefined;
-    for (let i = 0; i < 3; i++) assert.equal((await desk.rollback(leaseId)).status, "rolledBack");
+    for (let i = 0; i < 3; i++) assert.equal((await storedLeases.rollback(leaseId)).status, "rolledBack");
     assert.deepEqual(await scene.levels(), before);
   });
 });

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
@@ -23,7 +23,7 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   const limiter = await RateLimiter.open({ store, clock });
   t.after(() => limiter.close());
   const holds = { holdMs: 300_000, holdMaxMs: 86_400_000, onExpiry: "refund" } as const;
-  const desk = new LeaseDesk(limiter, { ...holds, onChange: () => {} });
+  const storedLeases = new StoredLeases(limiter, { ...holds, onChange: () => {} });
   await limiter.setResourceDefaults("gpt-4", two);
   await limiter.createEntity({ id: "project" });
   await limiter.createEntity({ id: "child", parentId: "project", cascade: true });
@@ -41,39 +41,39 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     costs.set(name, units);
     return answer as Answer;
   };
-  const held = async (more: object = {}) => (await desk.acquire({ ...key, ...more })).lease.leaseId as string;
+  const held = async (more: object = {}) => (await storedLeases.acquire({ ...key, ...more })).lease.leaseId as string;
 
   await cost("the first of a namespace, process and hour that holds, noted before", async () => {
-    await desk.settle(await held());
+    await storedLeases.settle(await held());
   });
-  await cost("`acquire` with `holdMs: 0`", () => desk.acquire({ ...key, holdMs: 0 }));
+  await cost("`acquire` with `holdMs: 0`", () => storedLeases.acquire({ ...key, holdMs: 0 }));
   const one = await cost("`acquire` that holds", () => held());
   await cost("`acquire` that holds, child and parent", () => held({ entityId: "child" }));
-  await cost("`settle` as estimated", () => desk.settle(one));
+  await cost("`settle` as estimated", () => storedLeases.settle(one));
   const other = await held();
-  await cost("`settle` at more or less", () => desk.settle(other, { consumed: { tpm: 700 } }));
-  await cost("`settle`, repeated", () => desk.settle(other, { consumed: { tpm: 700 } }));
+  await cost("`settle` at more or less", () => storedLeases.settle(other, { consumed: { tpm: 700 } }));
+  await cost("`settle`, repeated", () => storedLeases.settle(other, { consumed: { tpm: 700 } }));
   const three = await held();
-  await cost("`adjust`, `consume`, `release`", () => desk.consume(three, { amounts: { tpm: 10 } }));
-  await cost("`extend`", () => desk.extend(three, { holdMs: 60_000 }));
-  await cost("`get`", () => desk.get(three));
-  await cost("`rollback`", () => desk.rollback(three));
+  await cost("`adjust`, `consume`, `release`", () => storedLeases.consume(three, { amounts: { tpm: 10 } }));
+  await cost("`extend`", () => storedLeases.extend(three, { holdMs: 60_000 }));
+  await cost("`get`", () => storedLeases.get(three));
+  await cost("`rollback`", () => storedLeases.rollback(three));
   const keyed = { ...key, idempotencyKey: "order-7" };
-  await cost("`acquire` that holds, with an idempotency key", () => desk.acquire(keyed));
-  await cost("the same repeated", () => desk.acquire(keyed));
+  await cost("`acquire` that holds, with an idempotency key", () => storedLeases.acquire(keyed));
+  await cost("the same repeated", () => storedLeases.acquire(keyed));
   await cost("`acquire` with `holdMs: 0` and an idempotency key", () =>
-    desk.acquire({ ...key, holdMs: 0, idempotencyKey: "order-8" }),
+    storedLeases.acquire({ ...key, holdMs: 0, idempotencyKey: "order-8" }),
   );
-  await desk.settle((await desk.acquire(keyed)).lease.leaseId as string);
+  await storedLeases.settle((await storedLeases.acquire(keyed)).lease.leaseId as string);
   await cost("looking for namespaces with something due in the next minute, and none has", async () => {
     assert.deepEqual(await store.namespaces.withDueLeases(T0 - 60_000), []);
   });
   await cost("the same, and one namespace may have", async () => {
     assert.equal((await store.namespaces.withDueLeases(T0 + 60_000)).length, 1);
   });
-  await cost("looking for what is due in a namespace, and nothing is", () => desk.expireDue());
+  await cost("looking for what is due in a namespace, and nothing is", () => storedLeases.expireDue());
   await clock.advance(300_000);
-  await cost("the same, and one lease is: given back", () => desk.expireDue());
+  await cost("the same, and one lease is: given back", () => storedLeases.expireDue());
   return costs;
 }
 

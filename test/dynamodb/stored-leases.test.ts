@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
@@ -20,26 +20,27 @@ await describeDynamo("stored leases on DynamoDB", (dynamodb) => {
       const open = async (store: (typeof ground)["store"]) => {
         const limiter = await RateLimiter.open({ store, clock });
         t.after(() => limiter.close());
-        return { limiter, desk: new LeaseDesk(limiter, { ...HOLDS, onChange: () => {} }) };
+        return { limiter, storedLeases: new StoredLeases(limiter, { ...HOLDS, onChange: () => {} }) };
       };
       const one = await open(ground.store);
       await one.limiter.setResourceDefaults("gpt-4", [slow("rpm", 60), slow("tpm", 6_000)]);
       await one.limiter.createEntity({ id: "proj-1" });
       await one.limiter.createEntity({ id: "key-1", parentId: "proj-1", cascade: true });
       const keyed = { ...asked, idempotencyKey: "order-7" };
-      const first = await one.desk.acquire(keyed);
+      const first = await one.storedLeases.acquire(keyed);
       const leaseId = first.lease.leaseId as string;
-      const second = (await one.desk.acquire({ ...asked, holdMs: 10_000, onExpiry: "refund" })).lease.leaseId as string;
+      const second = (await one.storedLeases.acquire({ ...asked, holdMs: 10_000, onExpiry: "refund" })).lease
+        .leaseId as string;
       const other = await open((await ground.another()).store);
-      assert.deepEqual(await other.desk.acquire(keyed), { ...first, replayed: true });
-      await other.desk.adjust(leaseId, { delta: { tpm: 250 } });
-      await other.desk.consume(leaseId, { amounts: { tpm: 50 } });
-      assert.deepEqual((await one.desk.get(leaseId)).consumed, { rpm: 1, tpm: 800 });
-      assert.equal((await one.desk.list({ entityId: "key-1" })).length, 2);
+      assert.deepEqual(await other.storedLeases.acquire(keyed), { ...first, replayed: true });
+      await other.storedLeases.adjust(leaseId, { delta: { tpm: 250 } });
+      await other.storedLeases.consume(leaseId, { amounts: { tpm: 50 } });
+      assert.deepEqual((await one.storedLeases.get(leaseId)).consumed, { rpm: 1, tpm: 800 });
+      assert.equal((await one.storedLeases.list({ entityId: "key-1" })).length, 2);
       await clock.advance(10_000);
-      assert.equal(await other.desk.expireDue(), 1);
-      assert.equal((await one.desk.get(second)).status, "expired");
-      await other.desk.settle(leaseId, { consumed: { tpm: 100 } });
+      assert.equal(await other.storedLeases.expireDue(), 1);
+      assert.equal((await one.storedLeases.get(second)).status, "expired");
+      await other.storedLeases.settle(leaseId, { consumed: { tpm: 100 } });
       const left = await one.limiter.available({ entityId: "key-1", resource: "gpt-4" });
       assert.deepEqual(
         left.map(({ entityId, limit, available }) => [entityId, limit, available]),

@@ -5,7 +5,7 @@ import { prepareTable } from "../../src/entry/dynamodb.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { applyManifest, parseManifest, planManifest } from "../../src/entry/manifest.ts";
 import { handler as provision } from "../../src/entry/provisioner.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
@@ -111,20 +111,20 @@ export class PolicyGround {
   /** A service that stores leases, with idempotency keys. */
   service(): Promise<readonly Passage[]> {
     return this.recorded(async ({ limiter }) => {
-      const desk = new LeaseDesk(limiter, {
+      const storedLeases = new StoredLeases(limiter, {
         holdMs: 300_000,
         holdMaxMs: 86_400_000,
         onExpiry: "charge",
         onChange: () => {},
       });
-      const { lease } = await desk.acquire({ ...CHILD, consume, idempotencyKey: "first" } as never);
-      await desk.get(lease.leaseId ?? "");
-      await desk.adjust(lease.leaseId ?? "", { delta: { tpm: 5 }, idempotencyKey: "second" });
-      await desk.settle(lease.leaseId ?? "");
-      const { lease: other } = await desk.acquire({ ...KEY, consume });
-      await desk.extend(other.leaseId ?? "", { holdMs: 600_000 });
-      await desk.rollback(other.leaseId ?? "");
-      await desk.expireDue();
+      const { lease } = await storedLeases.acquire({ ...CHILD, consume, idempotencyKey: "first" } as never);
+      await storedLeases.get(lease.leaseId ?? "");
+      await storedLeases.adjust(lease.leaseId ?? "", { delta: { tpm: 5 }, idempotencyKey: "second" });
+      await storedLeases.settle(lease.leaseId ?? "");
+      const { lease: other } = await storedLeases.acquire({ ...KEY, consume });
+      await storedLeases.extend(other.leaseId ?? "", { holdMs: 600_000 });
+      await storedLeases.rollback(other.leaseId ?? "");
+      await storedLeases.expireDue();
     });
   }
 

@@ -2,7 +2,7 @@ import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import type { LeaseRecord } from "../../src/domain/lease-record.ts";
 import type { Limiter } from "../../src/engine/limiter.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
@@ -21,7 +21,7 @@ export type Mutant = (scope: ScopedStore) => ScopedStore;
 /** One service process: a desk behind a line of its own. */
 export interface Instance {
   readonly name: string;
-  readonly desk: LeaseDesk;
+  readonly storedLeases: StoredLeases;
   /** Splits a bucket, or joins its shards. Absent where there are none. */
   readonly resize?: (bucket: BucketKey, to: "more" | "fewer" | 1) => Promise<boolean>;
   /** Give-backs that did not arrive, or perhaps not. */
@@ -134,7 +134,7 @@ export class LeaseWorld {
     this.scheduler.calm = false;
     for (const call of ["take", "debit", "credit", "lease", "key", "look"] as const) rates[call] = faultRate;
     const holds = { holdMs: 10_000, holdMaxMs: 86_400_000, onExpiry: "charge" } as const;
-    const desk = new LeaseDesk(limiter, { ...holds, onChange: () => {} });
+    const storedLeases = new StoredLeases(limiter, { ...holds, onChange: () => {} });
     const kill = () => {
       this.isFaulty = true;
       line.crash();
@@ -142,7 +142,7 @@ export class LeaseWorld {
       this.scheduler.drop(name);
     };
     const { resize } = process;
-    return { name, desk, lostCredits: () => lost, kill, ...(resize === undefined ? {} : { resize }) };
+    return { name, storedLeases, lostCredits: () => lost, kill, ...(resize === undefined ? {} : { resize }) };
   }
 
   /** The records of all leases that were answered, or were ever seen. */

@@ -1,6 +1,6 @@
 import { LimiterError } from "../../src/entry/index.ts";
-import type { Answered, LeaseDesk } from "../../src/leases/desk.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
+import type { Answered, StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { OpenGround } from "./lease-grounds.ts";
 import { atMost, LeaseJournal } from "./lease-journal.ts";
 import { isQuota } from "./lease-limits.ts";
@@ -45,7 +45,7 @@ interface KeyedChange {
   readonly key: string;
   readonly leaseId: string;
   readonly most: ReadonlyMap<string, number>;
-  send(desk: LeaseDesk): Promise<Answered>;
+  send(storedLeases: StoredLeases): Promise<Answered>;
 }
 
 /** Plays one seed: clients, time, faults and deaths against a few instances on one store. */
@@ -128,7 +128,7 @@ class LeasePlay {
   #act(): void {
     const { random } = this.#world;
     const instance = random.pick(this.#instances);
-    const { desk } = instance;
+    const { storedLeases } = instance;
     const known = [...this.#journal.answered.keys()];
     const kind = random.weighted([
       [5, "acquire"],
@@ -166,13 +166,13 @@ class LeasePlay {
       case "settle": {
         const totals = random.chance(0.2) ? {} : { tpm: tokens };
         this.#call(instance, `settles ${leaseId} at ${tokens}`, most, async () => {
-          this.#journal.settled(await desk.settle(leaseId, { consumed: totals }), totals, beganAt);
+          this.#journal.settled(await storedLeases.settle(leaseId, { consumed: totals }), totals, beganAt);
         });
         break;
       }
       case "rollback":
         this.#call(instance, `rolls ${leaseId} back`, most, async () => {
-          this.#journal.rolledBack(await desk.rollback(leaseId), beganAt);
+          this.#journal.rolledBack(await storedLeases.rollback(leaseId), beganAt);
         });
         break;
       case "change again":
@@ -181,31 +181,31 @@ class LeasePlay {
       case "adjust": {
         const delta = { tpm: random.integer(-30, 30), rpm: random.integer(-1, 1) };
         const keyed = this.#keyOf(0.5);
-        const adjust = (on: LeaseDesk) => on.adjust(leaseId, { delta, ...keyed });
+        const adjust = (on: StoredLeases) => on.adjust(leaseId, { delta, ...keyed });
         if (this.#isKeyed(instance, { leaseId, most, send: adjust }, keyed)) break;
         this.#call(instance, `adjusts ${leaseId} by ${delta.tpm}`, most, async () => {
-          this.#journal.shown((await adjust(desk)).lease, beganAt);
+          this.#journal.shown((await adjust(storedLeases)).lease, beganAt);
         });
         break;
       }
       case "consume":
       case "release": {
         const keyed = this.#keyOf(0.5);
-        const send = (on: LeaseDesk) => on[kind](leaseId, { amounts: { tpm: tokens }, ...keyed });
+        const send = (on: StoredLeases) => on[kind](leaseId, { amounts: { tpm: tokens }, ...keyed });
         if (this.#isKeyed(instance, { leaseId, most, send }, keyed)) break;
         this.#call(instance, `${kind}s ${tokens} of ${leaseId}`, most, async () => {
-          this.#journal.shown((await send(desk)).lease, beganAt);
+          this.#journal.shown((await send(storedLeases)).lease, beganAt);
         });
         break;
       }
       case "extend":
         this.#call(instance, `extends ${leaseId}`, most, async () => {
-          this.#journal.shown(await desk.extend(leaseId, { holdMs: 5_000 }), beganAt);
+          this.#journal.shown(await storedLeases.extend(leaseId, { holdMs: 5_000 }), beganAt);
         });
         break;
       case "get":
         this.#call(instance, `looks at ${leaseId}`, most, async () => {
-          this.#journal.shown(await desk.get(leaseId), beganAt);
+          this.#journal.shown(await storedLeases.get(leaseId), beganAt);
         });
         break;
       case "expire":
@@ -218,7 +218,7 @@ class LeasePlay {
 
   #expire(instance: Instance): void {
     const most = this.#world.isAtOnce ? NOTHING : ALL_DUE;
-    this.#call(instance, "expires what is due", most, () => instance.desk.expireDue());
+    this.#call(instance, "expires what is due", most, () => instance.storedLeases.expireDue());
   }
 
   /** Sends a change that has a key, and remembers it: it may be sent again. */
@@ -237,7 +237,7 @@ class LeasePlay {
   #change(instance: Instance, { key, leaseId, most, send }: KeyedChange): void {
     const beganAt = this.#journal.now;
     this.#call(instance, `changes ${leaseId} under ${key}`, new Map(most), async () => {
-      const answer = await send(instance.desk);
+      const answer = await send(instance.storedLeases);
       this.#journal.changed(answer, key);
       // A replay shows the lease as it was then.
       if (!answer.replayed) this.#journal.shown(answer.lease, beganAt);
@@ -267,7 +267,7 @@ class LeasePlay {
       : atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
     const what = `acquires ${JSON.stringify({ ...consume, ...also?.gpu })} ${idempotencyKey ?? ""} hold ${request.holdMs}`;
     this.#call(instance, what, most, async (spanOf) => {
-      const { lease, replayed } = await instance.desk.acquire(request);
+      const { lease, replayed } = await instance.storedLeases.acquire(request);
       this.#journal.acquired(lease, { key: idempotencyKey, replayed, span: spanOf() });
     });
   }
@@ -410,7 +410,7 @@ class LeasePlay {
     this.#step++;
     for (const { key, request } of this.#keys) {
       try {
-        const { lease, replayed } = await instance.desk.acquire(request);
+        const { lease, replayed } = await instance.storedLeases.acquire(request);
         this.#journal.acquired(lease, { key, replayed, span: this.#spanFrom(this.#step) });
       } catch (error) {
         const code = error instanceof LimiterError ? error.code : undefined;
@@ -421,7 +421,7 @@ class LeasePlay {
     }
     for (const { key, send } of this.#changes) {
       try {
-        this.#journal.changed(await send(instance.desk), key);
+        this.#journal.changed(await send(instance.storedLeases), key);
       } catch (error) {
         const code = error instanceof LimiterError ? error.code : undefined;
         const isAnswered = this.#journal.isAnswered(key) || !CHANGE_REFUSED.has(code ?? "");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit, type OpenOptions, RateLimiter, ValidationError } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE, type OpenedStore } from "./every-store.ts";
 
@@ -217,24 +217,29 @@ for (const [name, open] of EVERY_STORE) {
   });
 
   story("a stored lease is charged, settled and given back by measure", async (limiter) => {
-    const desk = new LeaseDesk(limiter, { holdMs: 60_000, holdMaxMs: 60_000, onExpiry: "charge", onChange: () => {} });
-    const { lease } = await desk.acquire({ ...GPT, consume: { tpm: 500, usd: 1 } });
+    const storedLeases = new StoredLeases(limiter, {
+      holdMs: 60_000,
+      holdMaxMs: 60_000,
+      onExpiry: "charge",
+      onChange: () => {},
+    });
+    const { lease } = await storedLeases.acquire({ ...GPT, consume: { tpm: 500, usd: 1 } });
     const id = lease.leaseId as string;
     assert.deepEqual(lease.consumed, { tpm: 500, requests: 1, usd: 1 });
     assert.deepEqual(lease.limits.find(({ limit }) => limit === "month")?.counts, "tpm");
-    await desk.adjust(id, { delta: { tpm: 100, usd: -1 } });
-    await desk.consume(id, { amounts: { usd: 4 } });
-    await desk.release(id, { amounts: { requests: 1 } });
-    await assert.rejects(desk.settle(id, { consumed: { month: 1 } }), code("limit_unknown"));
-    assert.deepEqual((await desk.get(id)).consumed, { tpm: 600, requests: 0, usd: 4 });
-    const settled = await desk.settle(id, { consumed: { tpm: 730, usd: 3 } });
+    await storedLeases.adjust(id, { delta: { tpm: 100, usd: -1 } });
+    await storedLeases.consume(id, { amounts: { usd: 4 } });
+    await storedLeases.release(id, { amounts: { requests: 1 } });
+    await assert.rejects(storedLeases.settle(id, { consumed: { month: 1 } }), code("limit_unknown"));
+    assert.deepEqual((await storedLeases.get(id)).consumed, { tpm: 600, requests: 0, usd: 4 });
+    const settled = await storedLeases.settle(id, { consumed: { tpm: 730, usd: 3 } });
     assert.deepEqual(settled.consumed, { tpm: 730, requests: 0, usd: 3 });
     assert.deepEqual(await used(limiter), {
       ...{ "key-1.tpm": 730, "proj-1.tpm": 730, "proj-1.month": 730, "proj-1.usd": 3 },
     });
-    const second = await desk.acquire({ entityId: "key-1", resource: "gpt-4" });
+    const second = await storedLeases.acquire({ entityId: "key-1", resource: "gpt-4" });
     assert.deepEqual(second.lease.consumed, { requests: 1 });
-    await desk.rollback(second.lease.leaseId as string);
+    await storedLeases.rollback(second.lease.leaseId as string);
     assert.equal((await used(limiter))["key-1.rpm"], undefined);
   });
 

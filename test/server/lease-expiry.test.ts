@@ -97,8 +97,8 @@ test("a lease that this instance opened ends in its second, and nobody was asked
   const { clock, questions, started, left } = await instances(t, 3);
   const one = started();
   await one.expiry.look();
-  const { desk } = await one.tenants.get("tenant-0").tools();
-  await desk.acquire({ ...asked, holdMs: 5_500 });
+  const { storedLeases } = await one.tenants.get("tenant-0").tools();
+  await storedLeases.acquire({ ...asked, holdMs: 5_500 });
   const before = { ...questions };
   await seconds(5, clock, one);
   assert.equal(await left("tenant-0"), 9);
@@ -110,10 +110,10 @@ test("a lease that this instance opened ends in its second, and nobody was asked
 test("leases of an instance that is gone end within a minute, and those it would end soon in their second", async (t) => {
   const { clock, started, left } = await instances(t, 3);
   const [dead, other] = [started(), started()];
-  await (await dead.tenants.get("tenant-0").tools()).desk.acquire({ ...asked, holdMs: 30_000 });
-  await (await dead.tenants.get("tenant-1").tools()).desk.acquire({ ...asked, holdMs: 70_000 });
+  await (await dead.tenants.get("tenant-0").tools()).storedLeases.acquire({ ...asked, holdMs: 30_000 });
+  await (await dead.tenants.get("tenant-1").tools()).storedLeases.acquire({ ...asked, holdMs: 70_000 });
   await other.expiry.look();
-  await (await dead.tenants.get("tenant-2").tools()).desk.acquire({ ...asked, holdMs: 1_000 });
+  await (await dead.tenants.get("tenant-2").tools()).storedLeases.acquire({ ...asked, holdMs: 1_000 });
   await seconds(30, clock, other);
   assert.equal(await left("tenant-0"), 10, "it was found before it was due");
   await seconds(30, clock, other);
@@ -129,7 +129,7 @@ test("due leases of thousands of namespaces are all ended by the same look", { t
   for (const name of names) {
     const tools = opener.tenants.toolsOf(name, (await limiter.getNamespace(name)).id);
     await tools.limiter.setSystemDefaults([Limit.perHour("rpm", 10)]);
-    await tools.desk.acquire({ ...asked, holdMs: 1_000 });
+    await tools.storedLeases.acquire({ ...asked, holdMs: 1_000 });
   }
   await clock.advance(1_000);
   const other = started();
@@ -144,7 +144,7 @@ test("due leases of thousands of namespaces are all ended by the same look", { t
 
 test("with credentials of one tenant, leases of the namespaces that tokens name are ended all the same", async (t) => {
   const { clock, started, left, deny } = await instances(t, 3);
-  await (await started().tenants.get("tenant-0").tools()).desk.acquire({ ...asked, holdMs: 1_000 });
+  await (await started().tenants.get("tenant-0").tools()).storedLeases.acquire({ ...asked, holdMs: 1_000 });
   deny();
   const other = started(["tenant-0", "missing"]);
   await clock.advance(1_000);
@@ -158,8 +158,8 @@ test("with credentials of one tenant, leases of the namespaces that tokens name 
 test("a lease that another instance settled is told once its hold is over, and an extended one is kept", async (t) => {
   const { clock, started, left } = await instances(t, 3);
   const [one, two] = [started(), started()];
-  const mine = (await one.tenants.get("tenant-0").tools()).desk;
-  const theirs = (await two.tenants.get("tenant-0").tools()).desk;
+  const mine = (await one.tenants.get("tenant-0").tools()).storedLeases;
+  const theirs = (await two.tenants.get("tenant-0").tools()).storedLeases;
   const first = (await mine.acquire({ ...asked, holdMs: 5_000 })).lease.leaseId as string;
   const second = (await mine.acquire({ ...asked, holdMs: 5_000 })).lease.leaseId as string;
   await theirs.settle(first);

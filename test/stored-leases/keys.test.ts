@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { ConflictError, RateLimitExceeded, ValidationError } from "../../src/entry/index.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
-import { DAY_MS, FULL, key1, openDesk, openWorld, taking } from "./desk-kit.ts";
+import { DAY_MS, FULL, key1, openStoredLeases, openWorld, taking } from "./kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;
 const isReused = (error: unknown) =>
@@ -14,34 +14,34 @@ const isInProgress = (error: unknown) =>
 for (const [name, openStore] of EVERY_STORE) {
   describe(`idempotency keys on ${name}`, () => {
     test("a repeat gets the first answer, charges nothing, and may go to another process", async (t) => {
-      const { desk, store, clock, left, changes } = await openWorld(t, openStore);
-      const { desk: other } = await openDesk(store, clock);
+      const { storedLeases, store, clock, left, changes } = await openWorld(t, openStore);
+      const { storedLeases: other } = await openStoredLeases(store, clock);
       const asked = taking({ rpm: 1, tpm: 500 }, { idempotencyKey: "order-7", requestId: "r1" });
-      const first = await desk.acquire(asked);
-      await desk.adjust(id(first), { delta: { tpm: 100 } });
+      const first = await storedLeases.acquire(asked);
+      await storedLeases.adjust(id(first), { delta: { tpm: 100 } });
       await clock.advance(DAY_MS - 1);
       const again = { ...asked, requestId: "r2", consume: { tpm: 500, rpm: 1 } };
       assert.deepEqual(await other.acquire(again), { ...first, replayed: true }, "as it was then, in whatever order");
       assert.equal((await left())["key-1.tpm"], 5_400);
       assert.equal(changes.filter(({ status }) => status === "open").length, 1);
       await clock.advance(1);
-      const anew = await desk.acquire(asked);
+      const anew = await storedLeases.acquire(asked);
       assert.equal(anew.replayed, false, "forgotten after a day");
       assert.notEqual(id(anew), id(first));
     });
 
     test("the same key with another body, operation or lease is an error, and changes nothing", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
+      const { storedLeases, left } = await openWorld(t, openStore);
       const idempotencyKey = "order-7";
-      const lease = id(await desk.acquire(taking({ tpm: 500 }, { idempotencyKey })));
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 }, { idempotencyKey })));
       const before = await left();
       for (const call of [
-        () => desk.acquire(taking({ tpm: 501 }, { idempotencyKey })),
-        () => desk.acquire(taking({ tpm: 500 }, { idempotencyKey, holdMs: 1_000 })),
-        () => desk.acquire(taking({ tpm: 500 }, { idempotencyKey, entityId: "proj-1" })),
-        () => desk.tryAcquire(taking({ tpm: 500 }, { idempotencyKey })),
-        () => desk.adjust(lease, { delta: { tpm: 500 }, idempotencyKey }),
-        () => desk.topUp({ ...key1, amounts: { tpm: 500 }, idempotencyKey }),
+        () => storedLeases.acquire(taking({ tpm: 501 }, { idempotencyKey })),
+        () => storedLeases.acquire(taking({ tpm: 500 }, { idempotencyKey, holdMs: 1_000 })),
+        () => storedLeases.acquire(taking({ tpm: 500 }, { idempotencyKey, entityId: "proj-1" })),
+        () => storedLeases.tryAcquire(taking({ tpm: 500 }, { idempotencyKey })),
+        () => storedLeases.adjust(lease, { delta: { tpm: 500 }, idempotencyKey }),
+        () => storedLeases.topUp({ ...key1, amounts: { tpm: 500 }, idempotencyKey }),
       ]) {
         await assert.rejects(call, isReused);
       }
@@ -49,35 +49,37 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("keys belong to a namespace", async (t) => {
-      const { desk, limiter, store, clock } = await openWorld(t, openStore);
+      const { storedLeases, limiter, store, clock } = await openWorld(t, openStore);
       await limiter.registerNamespace("tenant-b");
-      const { desk: other, limiter: theirs } = await openDesk(store, clock, { namespace: "tenant-b" });
+      const { storedLeases: other, limiter: theirs } = await openStoredLeases(store, clock, { namespace: "tenant-b" });
       await theirs.setSystemDefaults((await limiter.getResourceDefaults("gpt-4")) as never);
       const asked = taking({ tpm: 500 }, { idempotencyKey: "k" });
-      assert.notEqual(id(await other.acquire(asked)), id(await desk.acquire(asked)));
+      assert.notEqual(id(await other.acquire(asked)), id(await storedLeases.acquire(asked)));
     });
 
     test("only what was granted is remembered: after a refusal the same key may try again", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
-      const held = id(await desk.acquire(taking({ tpm: 6_000 })));
+      const { storedLeases, left } = await openWorld(t, openStore);
+      const held = id(await storedLeases.acquire(taking({ tpm: 6_000 })));
       const asked = taking({ tpm: 10 }, { idempotencyKey: "k" });
-      await assert.rejects(desk.acquire(asked), RateLimitExceeded);
-      await assert.rejects(desk.acquire(asked), RateLimitExceeded);
-      const refused = await desk.tryAcquire(taking({ tpm: 10 }, { idempotencyKey: "t" }));
+      await assert.rejects(storedLeases.acquire(asked), RateLimitExceeded);
+      await assert.rejects(storedLeases.acquire(asked), RateLimitExceeded);
+      const refused = await storedLeases.tryAcquire(taking({ tpm: 10 }, { idempotencyKey: "t" }));
       assert.ok("ok" in refused && !refused.ok);
-      await assert.rejects(desk.acquire(taking({ rmp: 1 }, { idempotencyKey: "w" })), ValidationError);
-      await desk.rollback(held);
-      assert.equal((await desk.acquire(asked)).replayed, false);
-      assert.ok((await desk.tryAcquire(taking({ tpm: 10 }, { idempotencyKey: "t" }))).ok);
-      assert.equal((await desk.acquire(taking({ rpm: 1 }, { idempotencyKey: "w" }))).replayed, false);
+      await assert.rejects(storedLeases.acquire(taking({ rmp: 1 }, { idempotencyKey: "w" })), ValidationError);
+      await storedLeases.rollback(held);
+      assert.equal((await storedLeases.acquire(asked)).replayed, false);
+      assert.ok((await storedLeases.tryAcquire(taking({ tpm: 10 }, { idempotencyKey: "t" }))).ok);
+      assert.equal((await storedLeases.acquire(taking({ rpm: 1 }, { idempotencyKey: "w" }))).replayed, false);
       assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_980, "proj-1.tpm": 8_980 });
     });
 
     test("of many with one key at once one takes, and the others are told to come again or get its answer", async (t) => {
-      const { desk, store, clock, left } = await openWorld(t, openStore);
-      const { desk: other } = await openDesk(store, clock);
+      const { storedLeases, store, clock, left } = await openWorld(t, openStore);
+      const { storedLeases: other } = await openStoredLeases(store, clock);
       const asked = taking({ tpm: 500 }, { idempotencyKey: "k" });
-      const all = await Promise.allSettled(Array.from({ length: 10 }, (_, i) => (i % 2 ? desk : other).acquire(asked)));
+      const all = await Promise.allSettled(
+        Array.from({ length: 10 }, (_, i) => (i % 2 ? storedLeases : other).acquire(asked)),
+      );
       const answers = all.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
       for (const one of all) if (one.status === "rejected") assert.ok(isInProgress(one.reason));
       assert.equal(answers.filter(({ replayed }) => !replayed).length, 1);
@@ -87,58 +89,58 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("adjust, consume, release, top-up, reset and a hold of nothing are done once a key", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      const { storedLeases, left } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 })));
       const twice = async (call: (idempotencyKey: string) => Promise<{ readonly replayed: boolean }>, key: string) => {
         const first = await call(key);
         assert.deepEqual(await call(key), { ...first, replayed: true });
         assert.equal(first.replayed, false);
       };
-      await twice((idempotencyKey) => desk.adjust(lease, { delta: { tpm: 100 }, idempotencyKey }), "a");
-      await twice((idempotencyKey) => desk.consume(lease, { amounts: { tpm: 300 }, idempotencyKey }), "c");
-      await twice((idempotencyKey) => desk.release(lease, { amounts: { tpm: 50 }, idempotencyKey }), "r");
-      assert.deepEqual((await desk.get(lease)).consumed, { tpm: 850 });
-      await twice((idempotencyKey) => desk.acquire(taking({ tpm: 150 }, { holdMs: 0, idempotencyKey })), "h");
+      await twice((idempotencyKey) => storedLeases.adjust(lease, { delta: { tpm: 100 }, idempotencyKey }), "a");
+      await twice((idempotencyKey) => storedLeases.consume(lease, { amounts: { tpm: 300 }, idempotencyKey }), "c");
+      await twice((idempotencyKey) => storedLeases.release(lease, { amounts: { tpm: 50 }, idempotencyKey }), "r");
+      assert.deepEqual((await storedLeases.get(lease)).consumed, { tpm: 850 });
+      await twice((idempotencyKey) => storedLeases.acquire(taking({ tpm: 150 }, { holdMs: 0, idempotencyKey })), "h");
       assert.equal((await left())["key-1.tpm"], 5_000);
-      await twice((idempotencyKey) => desk.topUp({ ...key1, amounts: { tpm: 7 }, idempotencyKey }), "t");
+      await twice((idempotencyKey) => storedLeases.topUp({ ...key1, amounts: { tpm: 7 }, idempotencyKey }), "t");
       assert.equal((await left())["key-1.tpm"], 5_007);
-      await twice((idempotencyKey) => desk.reset({ ...key1, idempotencyKey }), "x");
+      await twice((idempotencyKey) => storedLeases.reset({ ...key1, idempotencyKey }), "x");
       assert.equal((await left())["key-1.tpm"], 6_000);
       // The repeat is answered also when the lease is closed by now.
-      await desk.settle(lease);
-      assert.equal((await desk.adjust(lease, { delta: { tpm: 100 }, idempotencyKey: "a" })).replayed, true);
+      await storedLeases.settle(lease);
+      assert.equal((await storedLeases.adjust(lease, { delta: { tpm: 100 }, idempotencyKey: "a" })).replayed, true);
     });
 
     test("where the first one died, its key is under way for 15 s, and then the next may begin", async (t) => {
-      const { desk, store, clock, left } = await openWorld(t, openStore);
+      const { storedLeases, store, clock, left } = await openWorld(t, openStore);
       const line = new FaultStore(store, {
         // It dies when it takes.
         pause: async (call) => {
           if (call === "take") line.crash();
         },
       });
-      const { desk: dying } = await openDesk(line, clock);
+      const { storedLeases: dying } = await openStoredLeases(line, clock);
       const asked = taking({ tpm: 500 }, { idempotencyKey: "k" });
       void dying.acquire(asked);
       for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
-      await assert.rejects(desk.acquire(asked), isInProgress);
+      await assert.rejects(storedLeases.acquire(asked), isInProgress);
       await clock.advance(14_999);
-      await assert.rejects(desk.acquire(asked), isInProgress);
+      await assert.rejects(storedLeases.acquire(asked), isInProgress);
       await clock.advance(1);
-      assert.equal((await desk.acquire(asked)).replayed, false);
+      assert.equal((await storedLeases.acquire(asked)).replayed, false);
       assert.equal((await left())["key-1.tpm"], 5_500);
     });
 
     test("a request that waits keeps its key for as long as it lives", async (t) => {
-      const { desk, clock } = await openWorld(t, openStore);
-      const held = id(await desk.acquire(taking({ tpm: 6_000 })));
+      const { storedLeases, clock } = await openWorld(t, openStore);
+      const held = id(await storedLeases.acquire(taking({ tpm: 6_000 })));
       const asked = taking({ tpm: 10 }, { idempotencyKey: "k", wait: { maxMs: 30_000 } });
-      const waiting = desk.acquire(asked);
+      const waiting = storedLeases.acquire(asked);
       for (let second = 0; second < 28; second++) await clock.advance(1_000);
-      await assert.rejects(desk.acquire(asked), isInProgress);
-      await desk.rollback(held);
+      await assert.rejects(storedLeases.acquire(asked), isInProgress);
+      await storedLeases.rollback(held);
       const first = await waiting;
-      assert.deepEqual(await desk.acquire(asked), { ...first, replayed: true });
+      assert.deepEqual(await storedLeases.acquire(asked), { ...first, replayed: true });
     });
   });
 }

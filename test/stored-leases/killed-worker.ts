@@ -1,8 +1,8 @@
 import { openSqlite } from "../../src/entry/sqlite.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { openDesk, T0 } from "./desk-kit.ts";
 import { CHANGES } from "./killed-changes.ts";
+import { openStoredLeases, T0 } from "./kit.ts";
 
 // A process that changes a lease and kills itself at a call to its store, or at the answer to it: FILE LEASE CHANGE CALL.
 
@@ -14,7 +14,7 @@ const line = new FaultStore(openSqlite({ file }), {
     if (calls++ === Number(at)) process.kill(process.pid, "SIGKILL");
   },
 });
-const { desk } = await openDesk(line, new SimulatedClock(T0));
+const { storedLeases } = await openStoredLeases(line, new SimulatedClock(T0));
 calls = 0;
-await CHANGES.find((change) => change.name === name)?.send(desk, leaseId);
+await CHANGES.find((change) => change.name === name)?.send(storedLeases, leaseId);
 process.exit(0);

@@ -7,8 +7,8 @@ import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
 import { openOn, tempFile } from "../sqlite/temp-store.ts";
-import { openDesk, openWorld, still, T0, taking } from "./desk-kit.ts";
 import { CHANGES, type KilledChange } from "./killed-changes.ts";
+import { openStoredLeases, openWorld, still, T0, taking } from "./kit.ts";
 
 const WORKER = fileURLToPath(new URL("./killed-worker.ts", import.meta.url));
 const DEAD_AFTER_MS = 15_000;
@@ -22,21 +22,24 @@ for (const [name, openStore] of EVERY_STORE) {
         let kills = 0;
         for (let at = 0; ; at++) {
           assert.ok(at < KILLS_MAX);
-          const { desk, store, clock, left } = await openWorld(t, openStore);
-          const leaseId = (await desk.acquire(taking({ tpm: 500 }))).lease.leaseId as string;
+          const { storedLeases, store, clock, left } = await openWorld(t, openStore);
+          const leaseId = (await storedLeases.acquire(taking({ tpm: 500 }))).lease.leaseId as string;
           let calls = -1;
           const line = new FaultStore(store, {
             pause: async () => {
               if (calls >= 0 && calls++ === at) line.crash();
             },
           });
-          const dying = await openDesk(line, clock);
+          const dying = await openStoredLeases(line, clock);
           calls = 0;
-          const outcome = await Promise.race([change.send(dying.desk, leaseId).then(() => "answered"), quiet()]);
+          const outcome = await Promise.race([
+            change.send(dying.storedLeases, leaseId).then(() => "answered"),
+            quiet(),
+          ]);
           if (outcome === "answered" && calls <= at) break;
           kills++;
           await clock.advance(DEAD_AFTER_MS);
-          const view = await change.send(desk, leaseId);
+          const view = await change.send(storedLeases, leaseId);
           assert.deepEqual(view.consumed, { tpm: 500 + change.moves }, `killed at call ${at}`);
           const charged = 6_000 - Number((await left())["key-1.tpm"]);
           const isAtOnce = store.scope("default").leases.change !== undefined;
@@ -58,14 +61,14 @@ for (const change of CHANGES) {
       const file = tempFile(t);
       const { store } = openOn(t, file);
       const clock = new SimulatedClock(T0);
-      const { desk, limiter } = await openDesk(store, clock);
+      const { storedLeases, limiter } = await openStoredLeases(store, clock);
       await limiter.setResourceDefaults("gpt-4", [still("tpm", 6_000)]);
-      const leaseId = (await desk.acquire(taking({ tpm: 500 }))).lease.leaseId as string;
+      const leaseId = (await storedLeases.acquire(taking({ tpm: 500 }))).lease.leaseId as string;
       const isKilled = await killedAt(at, change, file, leaseId);
       if (!isKilled) break;
       kills++;
       await clock.advance(DEAD_AFTER_MS);
-      const view = await change.send(desk, leaseId);
+      const view = await change.send(storedLeases, leaseId);
       assert.deepEqual(view.consumed, { tpm: 500 + change.moves }, `killed at call ${at}`);
       const [tpm] = await limiter.available({ entityId: "key-1", resource: "gpt-4" });
       assert.equal(tpm?.available, 6_000 - 500 - change.moves, `killed at call ${at}`);

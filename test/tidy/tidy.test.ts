@@ -160,7 +160,7 @@ test("engine/, protocol/ and stored/ know no store, no node: module, no package 
     }
     assert.deepEqual(breaches(path, "const day = new Date(atMs);"), []);
   }
-  refuses("src/engine/a.ts", ["../protocol/forms.ts", "../leases/desk.ts"]);
+  refuses("src/engine/a.ts", ["../protocol/forms.ts", "../leases/stored-leases.ts"]);
   refuses("src/protocol/a.ts", ["../engine/lease.ts", "../stored/shape.ts"]);
   refuses("src/stored/a.ts", ["../engine/lease.ts", "../protocol/buckets.ts"]);
 });
@@ -174,7 +174,7 @@ test("leases/ stands on the engine, and knows no store, no node: module, no pack
   ]);
   refuses("src/leases/a.ts", ["../adapters/memory/leases.ts", "../protocol/ticket.ts", "node:crypto", "zod"]);
   assert.match(breaches("src/leases/a.ts", "setInterval(f, 5);").join(), /uses ambient time/);
-  allows("src/server/a.ts", ["../leases/desk.ts"]);
+  allows("src/server/a.ts", ["../leases/stored-leases.ts"]);
 });
 
 test("an adapter imports its own client, and neither another adapter nor the engine", () => {

@@ -1,4 +1,4 @@
-import type { Answered } from "../../leases/desk.ts";
+import type { Answered } from "../../leases/stored-leases.ts";
 import type { Answer } from "../answer.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import { given, listOf, pageAnswer, pageOf } from "../page.ts";
@@ -19,8 +19,8 @@ export const leaseRoutes: readonly Route[] = [
     summary: "List open leases",
     query: bucketsQuery,
     answers: { 200: { description: "The open leases.", schema: listOf(output.lease) } },
-    handle: async ({ desk, query: { entityId, resource, ...page } }) =>
-      pageAnswer(await desk.list({ ...given({ entityId, resource }), ...pageOf(page) })),
+    handle: async ({ storedLeases, query: { entityId, resource, ...page } }) =>
+      pageAnswer(await storedLeases.list({ ...given({ entityId, resource }), ...pageOf(page) })),
   }),
   route({
     method: "get",
@@ -28,9 +28,9 @@ export const leaseRoutes: readonly Route[] = [
     scope: "acquire",
     summary: "Show a lease",
     answers: AS_IT_IS,
-    handle: async ({ desk, id }) => ({
+    handle: async ({ storedLeases, id }) => ({
       status: 200,
-      body: await desk.get(id),
+      body: await storedLeases.get(id),
     }),
   }),
   route({
@@ -42,9 +42,9 @@ export const leaseRoutes: readonly Route[] = [
     note: "Ends it. `consumed` has the totals that the work came to; the difference is charged or given back, and never refused.",
     body: settleBody,
     answers: AS_IT_IS,
-    handle: async ({ desk, id, body }) => ({
+    handle: async ({ storedLeases, id, body }) => ({
       status: 200,
-      body: await desk.settle(id, given(body)),
+      body: await storedLeases.settle(id, given(body)),
     }),
   }),
   route({
@@ -57,7 +57,8 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ desk, id, body, request }) => keyedAnswer(await desk.adjust(id, keyed(body, request)), {}),
+    handle: async ({ storedLeases, id, body, request }) =>
+      keyedAnswer(await storedLeases.adjust(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
@@ -69,8 +70,8 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: { 200: { ...AS_IT_IS[200], headers: ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"] } },
     refusals: [422, 429],
-    handle: async ({ service, desk, id, body, request }) => {
-      const answered = await desk.consume(id, keyed(body, request));
+    handle: async ({ service, storedLeases, id, body, request }) => {
+      const answered = await storedLeases.consume(id, keyed(body, request));
       return keyedAnswer(answered, grantHeaders(answered.standings, service.settings.units));
     },
   }),
@@ -85,7 +86,8 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ desk, id, body, request }) => keyedAnswer(await desk.release(id, keyed(body, request)), {}),
+    handle: async ({ storedLeases, id, body, request }) =>
+      keyedAnswer(await storedLeases.release(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
@@ -96,9 +98,9 @@ export const leaseRoutes: readonly Route[] = [
     note: "It expires `holdMs` from now.",
     body: extendBody,
     answers: AS_IT_IS,
-    handle: async ({ desk, id, body }) => ({
+    handle: async ({ storedLeases, id, body }) => ({
       status: 200,
-      body: await desk.extend(id, body),
+      body: await storedLeases.extend(id, body),
     }),
   }),
   route({
@@ -109,14 +111,14 @@ export const leaseRoutes: readonly Route[] = [
     summary: "Roll a lease back",
     note: "Gives everything back and ends it.",
     answers: AS_IT_IS,
-    handle: async ({ desk, id }) => ({
+    handle: async ({ storedLeases, id }) => ({
       status: 200,
-      body: await desk.rollback(id),
+      body: await storedLeases.rollback(id),
     }),
   }),
 ];
 
-/** The body as the desk takes it, with the key of the request. */
+/** The body as `StoredLeases` takes it, with the key of the request. */
 export function keyed<Body extends object>(body: Body, request: Request) {
   return given({ ...body, idempotencyKey: idempotencyKeyOf(request) });
 }

@@ -21,8 +21,8 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ desk, caller, body, request }) =>
-      operated(await desk.topUp({ ...keyed(body, request), principal: caller.id })),
+    handle: async ({ storedLeases, caller, body, request }) =>
+      operated(await storedLeases.topUp({ ...keyed(body, request), principal: caller.id })),
   }),
   route({
     method: "post",
@@ -34,8 +34,8 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ desk, caller, body, request }) =>
-      operated(await desk.reset({ ...keyed(body, request), principal: caller.id })),
+    handle: async ({ storedLeases, caller, body, request }) =>
+      operated(await storedLeases.reset({ ...keyed(body, request), principal: caller.id })),
   }),
 ];
 

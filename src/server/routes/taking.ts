@@ -1,9 +1,9 @@
 import { RateLimitExceeded, ResourceDisabled } from "../../domain/errors.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import type { AcquireRequest } from "../../engine/request.ts";
-import type { Answered } from "../../leases/desk.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import { standingsIn, withStandings } from "../../leases/refused.ts";
+import type { Answered } from "../../leases/stored-leases.ts";
 import type { Answer } from "../answer.ts";
 import { chargedLease, standingsOfLease } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
@@ -62,9 +62,9 @@ export const takingRoutes: readonly Route[] = [
 type TakeCall = Call<undefined, z.output<typeof acquireBody>>;
 
 async function acquire(call: TakeCall): Promise<Answer> {
-  const { service, namespace, desk } = call;
+  const { service, namespace, storedLeases } = call;
   const { request, isAtOnce } = requested(call);
-  const taken = isAtOnce ? await takenAtOnce(call, request) : await desk.acquire(request);
+  const taken = isAtOnce ? await takenAtOnce(call, request) : await storedLeases.acquire(request);
   if ("statuses" in taken) throw withStandings(new RateLimitExceeded(taken), taken, service);
   const { lease } = taken;
   if (lease.leaseId === null) return { status: 200, body: lease, headers: headersOf(taken, call) };
@@ -73,9 +73,9 @@ async function acquire(call: TakeCall): Promise<Answer> {
 }
 
 async function attempt(call: TakeCall): Promise<Answer> {
-  const { service, desk } = call;
+  const { service, storedLeases } = call;
   const { request, isAtOnce } = requested(call);
-  const taken = isAtOnce ? await takenAtOnce(call, request) : await desk.tryAcquire(request);
+  const taken = isAtOnce ? await takenAtOnce(call, request) : await storedLeases.tryAcquire(request);
   if (!("statuses" in taken)) {
     return { status: 200, body: { ok: true, lease: taken.lease }, headers: headersOf(taken, call) };
   }

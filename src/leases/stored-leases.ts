@@ -14,7 +14,6 @@ import type { DueLease, LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
 import { type DueOutcome, LeaseChanges } from "./changing.ts";
-import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
   ADJUST,
@@ -33,10 +32,11 @@ import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
 import { withStandings } from "./refused.ts";
+import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
 import { type LeaseAnswer, LeaseTaking } from "./taking.ts";
 
-/** How a desk behaves; every value given, defaults belong to the public edge. */
-export interface DeskOptions extends HoldDefaults {
+/** How stored leases behave; every value given, defaults belong to the public edge. */
+export interface StoredLeasesOptions extends HoldDefaults {
   /** Called with a lease whose status has changed: opened, settled, rolled back, expired. */
   readonly onChange: (lease: LeaseView) => void;
 }
@@ -55,17 +55,17 @@ const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resou
 
 /**
  * Leases that live in the store of a limiter and not in a process: any process on that store may settle, extend, repeat or
- * expire them. One desk works on the namespace of its limiter.
+ * expire them. They are those of the limiter's namespace.
  */
-export class LeaseDesk {
+export class StoredLeases {
   readonly #limiter: Limiter;
-  readonly #deps: DeskDeps;
-  readonly #options: DeskOptions;
+  readonly #deps: StoredLeasesDeps;
+  readonly #options: StoredLeasesOptions;
   readonly #once: OncePerKey;
   readonly #taking: LeaseTaking;
   readonly #changes: LeaseChanges;
 
-  constructor(limiter: Limiter, options: DeskOptions) {
+  constructor(limiter: Limiter, options: StoredLeasesOptions) {
     const { deps, settings, acquirer } = partsOf(limiter);
     this.#limiter = limiter;
     this.#options = options;
@@ -207,7 +207,7 @@ export class LeaseDesk {
     return this.#changes.endDue(leaseIds);
   }
 
-  /** Finds out about changes of this desk whose answers were lost, and gives back what they owe. */
+  /** Finds out about changes by this process whose answers were lost, and gives back what they owe. */
   resolveLost(): Promise<void> {
     return this.#changes.resolve();
   }

@@ -1,8 +1,8 @@
 import type { TestContext } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { LeaseDesk } from "../../src/leases/desk.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
 import type { LeaseView } from "../../src/leases/lease-view.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import type { OpenedStore } from "../limiter/every-store.ts";
@@ -22,18 +22,18 @@ export function taking(consume: Record<string, number>, more: Partial<LeaseReque
 }
 
 /** A desk on a limiter of its own, as another process would have it. */
-export async function openDesk(store: Store, clock: SimulatedClock, options: object = {}) {
+export async function openStoredLeases(store: Store, clock: SimulatedClock, options: object = {}) {
   const limiter = await RateLimiter.open({ store, clock, ...options });
   const changes: LeaseView[] = [];
-  const desk = new LeaseDesk(limiter, { ...HOLDS, onChange: (lease) => changes.push(lease) });
-  return { limiter, desk, changes };
+  const storedLeases = new StoredLeases(limiter, { ...HOLDS, onChange: (lease) => changes.push(lease) });
+  return { limiter, storedLeases, changes };
 }
 
 /** A key below a project: 60 requests and 6,000 tokens on gpt-4, the project 9,000 tokens; 4 slots on the gpu pool. */
 export async function openWorld(t: TestContext, openStore: (clock: SimulatedClock, t: TestContext) => OpenedStore) {
   const clock = new SimulatedClock(T0);
   const { store, options } = openStore(clock, t);
-  const opened = await openDesk(store, clock, options);
+  const opened = await openStoredLeases(store, clock, options);
   const { limiter } = opened;
   await limiter.setResourceDefaults("gpt-4", [still("rpm", 60), still("tpm", 6_000)]);
   await limiter.setResourceDefaults("gpu-pool", [still("slots", 4)]);

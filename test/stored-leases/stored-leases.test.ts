@@ -14,7 +14,7 @@ import {
 import { standingsIn } from "../../src/leases/refused.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
-import { DAY_MS, FULL, key1, openDesk, openWorld, T0, taking } from "./desk-kit.ts";
+import { DAY_MS, FULL, key1, openStoredLeases, openWorld, T0, taking } from "./kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;
 const isCode = (code: string, status: number) => (error: unknown) => {
@@ -29,8 +29,10 @@ const FEW_TRILLIONS = 5_000_000_000_000;
 for (const [name, openStore] of EVERY_STORE) {
   describe(`stored leases on ${name}`, () => {
     test("an acquire answers with the lease, what is left at every level, and how each limit stands", async (t) => {
-      const { desk, changes } = await openWorld(t, openStore);
-      const { lease, standings, replayed } = await desk.acquire(taking({ rpm: 1, tpm: 500 }, { onExpiry: "refund" }));
+      const { storedLeases, changes } = await openWorld(t, openStore);
+      const { lease, standings, replayed } = await storedLeases.acquire(
+        taking({ rpm: 1, tpm: 500 }, { onExpiry: "refund" }),
+      );
       assert.match(id({ lease }), /^l_[A-Za-z0-9_-]{22}$/);
       const { leaseId } = lease;
       const limits = [
@@ -49,12 +51,12 @@ for (const [name, openStore] of EVERY_STORE) {
           ...{ limit, level: entityId === "key-1" ? 0 : 1, available, capacity },
         })),
       );
-      assert.deepEqual(await desk.get(id({ lease })), view);
+      assert.deepEqual(await storedLeases.get(id({ lease })), view);
       assert.deepEqual(changes, [view]);
     });
 
     test("a lease that takes more of several resources takes their sum of a total, or nothing", async (t) => {
-      const { desk, limiter } = await openWorld(t, openStore);
+      const { storedLeases, limiter } = await openWorld(t, openStore);
       await limiter.setSystemDefaults([Limit.perDay("tpm", FEW_TRILLIONS)]);
       await limiter.setLimits("key-1", [Limit.perDay("tpm", FEW_TRILLIONS)]);
       await limiter.setTotals("proj-1", [Limit.perDay("tpm", 10)]);
@@ -62,49 +64,52 @@ for (const [name, openStore] of EVERY_STORE) {
         const [total] = await limiter.available({ entityId: "proj-1", resource: "*" });
         return total?.available;
       };
-      const leaseId = id(await desk.acquire(taking({ tpm: 1 }, { also: { web: { tpm: 1 } } })));
-      await desk.consume(leaseId, { amounts: { tpm: 3 }, also: { web: { tpm: 2 } } });
+      const leaseId = id(await storedLeases.acquire(taking({ tpm: 1 }, { also: { web: { tpm: 1 } } })));
+      await storedLeases.consume(leaseId, { amounts: { tpm: 3 }, also: { web: { tpm: 2 } } });
       assert.equal(await left(), 3);
-      await assert.rejects(desk.consume(leaseId, { amounts: { tpm: 2 }, also: { web: { tpm: 2 } } }), (error) => {
-        assert.ok(error instanceof RateLimitExceeded);
-        const { entityId, resource, limit, requested } = error.primary;
-        assert.deepEqual([entityId, resource, limit, requested], ["proj-1", "*", "tpm", 4]);
-        return true;
-      });
+      await assert.rejects(
+        storedLeases.consume(leaseId, { amounts: { tpm: 2 }, also: { web: { tpm: 2 } } }),
+        (error) => {
+          assert.ok(error instanceof RateLimitExceeded);
+          const { entityId, resource, limit, requested } = error.primary;
+          assert.deepEqual([entityId, resource, limit, requested], ["proj-1", "*", "tpm", 4]);
+          return true;
+        },
+      );
       assert.equal(await left(), 3);
       const most = { amounts: { tpm: FEW_TRILLIONS }, also: { web: { tpm: FEW_TRILLIONS } }, idempotencyKey: "most" };
-      await assert.rejects(desk.consume(leaseId, most), isCode("amount_invalid", 400));
-      await assert.rejects(desk.consume(leaseId, most), isCode("amount_invalid", 400));
+      await assert.rejects(storedLeases.consume(leaseId, most), isCode("amount_invalid", 400));
+      await assert.rejects(storedLeases.consume(leaseId, most), isCode("amount_invalid", 400));
       assert.equal(await left(), 3);
-      const { consumed, also } = await desk.get(leaseId);
+      const { consumed, also } = await storedLeases.get(leaseId);
       assert.deepEqual([consumed, also], [{ tpm: 4 }, { web: { tpm: 3 } }]);
-      await desk.rollback(leaseId);
+      await storedLeases.rollback(leaseId);
       assert.equal(await left(), 10);
     });
 
     test("a lease says what it holds by the nearest level that it is charged to, not by one for callers only", async (t) => {
-      const { desk, limiter } = await openWorld(t, openStore);
+      const { storedLeases, limiter } = await openWorld(t, openStore);
       await limiter.createEntity({ id: "org" });
       await limiter.updateEntity("proj-1", { parentId: "org", cascade: true });
       await limiter.setLimits("org", [Limit.perDay("tpm", 9_000)]);
       await limiter.setLimits("key-1", [Limit.perDay("rpm", 60)], { resource: "gpt-4" });
       const how = { resource: "gpt-4", inherit: true, appliesTo: "callers" } as const;
       await limiter.setLimits("proj-1", [Limit.perDay("tpm", 9_000)], how);
-      const { lease } = await desk.acquire(taking({ rpm: 1, tpm: 500 }));
+      const { lease } = await storedLeases.acquire(taking({ rpm: 1, tpm: 500 }));
       assert.deepEqual(lease.consumed, { rpm: 1, tpm: 500 });
-      const settled = await desk.settle(id({ lease }), { consumed: { tpm: 700 } });
+      const settled = await storedLeases.settle(id({ lease }), { consumed: { tpm: 700 } });
       assert.deepEqual(settled.consumed, { rpm: 1, tpm: 700 });
       const left = await limiter.available({ entityId: "org", resource: "gpt-4" });
       assert.equal(left[0]?.available, 8_300);
     });
 
     test("a stored lease charges totals no request of a further resource, also when it is settled with some", async (t) => {
-      const { desk, limiter } = await openWorld(t, openStore);
+      const { storedLeases, limiter } = await openWorld(t, openStore);
       const requests = (name: string) => [Limit.perDay(name, 50, { counts: "requests" })];
       await limiter.setTotals("key-1", requests("calls"));
       await limiter.setResourceDefaults("gpu-pool", requests("slots"));
-      const { lease } = await desk.acquire(taking({ rpm: 1, tpm: 1 }, { also: { "gpu-pool": {} } }));
-      await desk.settle(id({ lease }), { consumed: {}, also: { "gpu-pool": { requests: 3 } } });
+      const { lease } = await storedLeases.acquire(taking({ rpm: 1, tpm: 1 }, { also: { "gpu-pool": {} } }));
+      await storedLeases.settle(id({ lease }), { consumed: {}, also: { "gpu-pool": { requests: 3 } } });
       const left = await limiter.available({ entityId: "key-1", resource: "gpu-pool" });
       assert.deepEqual(
         left.filter(({ entityId }) => entityId === "key-1").map(({ limit, available }) => [limit, available]),
@@ -116,34 +121,37 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("a stored lease names the soft limits of all levels that are below zero", async (t) => {
-      const { desk, limiter } = await openWorld(t, openStore);
+      const { storedLeases, limiter } = await openWorld(t, openStore);
       await limiter.setLimits("proj-1", [Limit.quota("tpm", 600, { reset: "daily", soft: true })], {
         resource: "gpt-4",
       });
       await limiter.setLimits("key-1", [Limit.quota("tpm", 900, { reset: "daily", soft: true })], {
         resource: "gpt-4",
       });
-      const { lease } = await desk.acquire(taking({ tpm: 500 }));
+      const { lease } = await storedLeases.acquire(taking({ tpm: 500 }));
       assert.deepEqual(lease.overdrawn, []);
-      assert.deepEqual((await desk.adjust(id({ lease }), { delta: { tpm: 200 } })).lease.overdrawn, ["tpm^1"]);
-      assert.deepEqual((await desk.adjust(id({ lease }), { delta: { tpm: 400 } })).lease.overdrawn, ["tpm", "tpm^1"]);
-      assert.deepEqual((await desk.get(id({ lease }))).overdrawn, ["tpm", "tpm^1"]);
-      assert.deepEqual((await desk.acquire(taking({ tpm: 1 }))).lease.overdrawn, ["tpm", "tpm^1"]);
+      assert.deepEqual((await storedLeases.adjust(id({ lease }), { delta: { tpm: 200 } })).lease.overdrawn, ["tpm^1"]);
+      assert.deepEqual((await storedLeases.adjust(id({ lease }), { delta: { tpm: 400 } })).lease.overdrawn, [
+        "tpm",
+        "tpm^1",
+      ]);
+      assert.deepEqual((await storedLeases.get(id({ lease }))).overdrawn, ["tpm", "tpm^1"]);
+      assert.deepEqual((await storedLeases.acquire(taking({ tpm: 1 }))).lease.overdrawn, ["tpm", "tpm^1"]);
     });
 
     test("the record of a lease on quotas does not grow with what is adjusted and consumed, nor with the days", async (t) => {
-      const { desk, limiter, clock } = await openWorld(t, openStore);
+      const { storedLeases, limiter, clock } = await openWorld(t, openStore);
       const daily = Limit.quota("day", 1_000_000, { reset: { cron: "0 0 * * *" } });
       await limiter.setLimits("key-1", [daily, Limit.perDay("tpm", 1_000_000)], { resource: "gpt-4" });
-      const { lease } = await desk.acquire(taking({ day: 1 }, { holdMs: DAY_MS }));
+      const { lease } = await storedLeases.acquire(taking({ day: 1 }, { holdMs: DAY_MS }));
       const { leases } = partsOf(limiter).deps.scope;
       const record = async () => (await leases.get(id({ lease }))) as LeaseRecord;
       const change = async (times: number) => {
         for (let i = 0; i < times; i++) {
-          await desk.adjust(id({ lease }), { delta: { day: 1 } });
-          await desk.consume(id({ lease }), { amounts: { day: 1, tpm: 1 } });
+          await storedLeases.adjust(id({ lease }), { delta: { day: 1 } });
+          await storedLeases.consume(id({ lease }), { amounts: { day: 1, tpm: 1 } });
         }
-        await desk.extend(id({ lease }), { holdMs: DAY_MS });
+        await storedLeases.extend(id({ lease }), { holdMs: DAY_MS });
       };
       await change(5);
       const early = leaseText(await record()).length;
@@ -155,15 +163,15 @@ for (const [name, openStore] of EVERY_STORE) {
       }
       const { holdings } = await record();
       assert.ok(holdings.filter(({ at }) => at[1] === 0).length <= 2, JSON.stringify(holdings));
-      assert.deepEqual((await desk.get(id({ lease }))).consumed, { day: 161, tpm: 80 });
-      await desk.rollback(id({ lease }));
+      assert.deepEqual((await storedLeases.get(id({ lease }))).consumed, { day: 161, tpm: 80 });
+      await storedLeases.rollback(id({ lease }));
       const [left] = await limiter.available(key1);
       assert.equal(left?.available, 1_000_000, "what was taken today came back");
     });
 
     test("a hold of nothing charges at once, makes no lease, and tells of none", async (t) => {
-      const { desk, changes, left } = await openWorld(t, openStore);
-      const { lease } = await desk.acquire(taking({ tpm: 500 }, { holdMs: 0 }));
+      const { storedLeases, changes, left } = await openWorld(t, openStore);
+      const { lease } = await storedLeases.acquire(taking({ tpm: 500 }, { holdMs: 0 }));
       const { leaseId, expiresAtMs, status, consumed } = lease;
       assert.deepEqual(
         { leaseId, expiresAtMs, status, consumed },
@@ -171,25 +179,25 @@ for (const [name, openStore] of EVERY_STORE) {
           ...{ leaseId: null, expiresAtMs: null, status: "settled", consumed: { tpm: 500 } },
         },
       );
-      assert.deepEqual((await desk.list()).length, 0);
+      assert.deepEqual((await storedLeases.list()).length, 0);
       assert.deepEqual(changes, []);
       assert.equal((await left())["key-1.tpm"], 5_500);
     });
 
     test("settling by totals charges or gives back the difference at every level, and may be repeated", async (t) => {
-      const { desk, left, changes } = await openWorld(t, openStore);
-      const more = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
-      const settled = await desk.settle(more, { consumed: { tpm: 730 } });
+      const { storedLeases, left, changes } = await openWorld(t, openStore);
+      const more = id(await storedLeases.acquire(taking({ rpm: 1, tpm: 500 })));
+      const settled = await storedLeases.settle(more, { consumed: { tpm: 730 } });
       assert.deepEqual([settled.status, settled.consumed], ["settled", { rpm: 1, tpm: 730 }]);
       assert.equal(settled.limits.find(({ limit }) => limit === "tpm")?.available, 5_270);
       assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_270, "proj-1.tpm": 8_270 });
-      assert.deepEqual(await desk.settle(more, { consumed: { tpm: 730 }, also: {} }), settled);
+      assert.deepEqual(await storedLeases.settle(more, { consumed: { tpm: 730 }, also: {} }), settled);
       assert.equal((await left())["key-1.tpm"], 5_270, "charged once");
       for (const other of [{}, { consumed: { tpm: 731 } }, { consumed: { tpm: 730, rpm: 1 } }]) {
-        await assert.rejects(desk.settle(more, other), isCode("lease_closed", 409));
+        await assert.rejects(storedLeases.settle(more, other), isCode("lease_closed", 409));
       }
-      const less = id(await desk.acquire(taking({ tpm: 1_000 })));
-      const given = await desk.settle(less, { consumed: { tpm: 300, rpm: 2 } });
+      const less = id(await storedLeases.acquire(taking({ tpm: 1_000 })));
+      const given = await storedLeases.settle(less, { consumed: { tpm: 300, rpm: 2 } });
       assert.deepEqual(given.consumed, { tpm: 300, rpm: 2 });
       assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 57, "key-1.tpm": 4_970, "proj-1.tpm": 7_970 });
       assert.equal(given.limits.find(({ limit }) => limit === "tpm")?.available, 4_970);
@@ -200,23 +208,23 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("a total above what is there goes into debt: the work is done", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 5_000 })));
-      await desk.settle(lease, { consumed: { tpm: 7_000 } });
+      const { storedLeases, left } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 5_000 })));
+      await storedLeases.settle(lease, { consumed: { tpm: 7_000 } });
       assert.equal((await left())["key-1.tpm"], -1_000);
     });
 
     test("a rollback gives everything back, once, and may be repeated", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
+      const { storedLeases, left } = await openWorld(t, openStore);
       const asked = taking({ rpm: 1, tpm: 500 }, { also: { "gpu-pool": { slots: 2 } } });
-      const { lease } = await desk.acquire(asked);
+      const { lease } = await storedLeases.acquire(asked);
       assert.deepEqual(lease.also, { "gpu-pool": { slots: 2 } });
       assert.ok(lease.limits.some(({ resource, available }) => resource === "gpu-pool" && available === 2));
-      const rolledBack = await desk.rollback(id({ lease }));
+      const rolledBack = await storedLeases.rollback(id({ lease }));
       assert.deepEqual([rolledBack.status, rolledBack.consumed], ["rolledBack", { rpm: 0, tpm: 0 }]);
-      assert.deepEqual(await desk.rollback(id({ lease })), rolledBack);
+      assert.deepEqual(await storedLeases.rollback(id({ lease })), rolledBack);
       assert.deepEqual(await left(), FULL);
-      await assert.rejects(desk.settle(id({ lease })), (error) => {
+      await assert.rejects(storedLeases.settle(id({ lease })), (error) => {
         assert.ok(error instanceof LeaseClosed);
         assert.deepEqual([error.leaseStatus, error.toProblem().leaseStatus], ["rolledBack", "rolledBack"]);
         return true;
@@ -224,16 +232,16 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("adjust, consume and release keep account of what is held, also of further resources", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 }, { also: { "gpu-pool": { slots: 1 } } })));
+      const { storedLeases, left } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 }, { also: { "gpu-pool": { slots: 1 } } })));
       const pool = (slots: number) => ({ "gpu-pool": { slots } });
-      const adjusted = await desk.adjust(lease, { delta: { tpm: 100, rpm: 2 }, also: pool(1) });
+      const adjusted = await storedLeases.adjust(lease, { delta: { tpm: 100, rpm: 2 }, also: pool(1) });
       assert.deepEqual([adjusted.lease.consumed, adjusted.lease.also], [{ tpm: 600, rpm: 2 }, pool(2)]);
-      const consumed = await desk.consume(lease, { amounts: { tpm: 400 }, also: pool(1) });
+      const consumed = await storedLeases.consume(lease, { amounts: { tpm: 400 }, also: pool(1) });
       assert.deepEqual([consumed.lease.consumed, consumed.lease.also], [{ tpm: 1_000, rpm: 2 }, pool(3)]);
       assert.ok(consumed.standings.length > 0);
       assert.deepEqual(await left(), { "key-1.rpm": 58, "key-1.tpm": 5_000, "proj-1.tpm": 8_000, "key-1.slots": 1 });
-      const refused = await desk
+      const refused = await storedLeases
         .consume(lease, { amounts: { tpm: 1 }, also: pool(2) })
         .catch((error: unknown) => error);
       assert.ok(refused instanceof RateLimitExceeded);
@@ -243,38 +251,38 @@ for (const [name, openStore] of EVERY_STORE) {
         ),
       );
       assert.equal((await left())["key-1.tpm"], 5_000, "all of it or nothing");
-      const released = await desk.release(lease, { amounts: { tpm: 5_000 }, also: pool(1) });
+      const released = await storedLeases.release(lease, { amounts: { tpm: 5_000 }, also: pool(1) });
       assert.deepEqual(
         [released.lease.consumed, released.lease.also],
         [{ tpm: 0, rpm: 2 }, pool(2)],
         "at most what is held",
       );
       assert.deepEqual(await left(), { "key-1.rpm": 58, "key-1.tpm": 6_000, "proj-1.tpm": 9_000, "key-1.slots": 2 });
-      await desk.consume(lease, { amounts: {}, also: pool(1) });
-      assert.deepEqual((await desk.get(lease)).also, pool(3));
-      await desk.rollback(lease);
+      await storedLeases.consume(lease, { amounts: {}, also: pool(1) });
+      assert.deepEqual((await storedLeases.get(lease)).also, pool(3));
+      await storedLeases.rollback(lease);
       assert.deepEqual(await left(), FULL);
     });
 
     test("what is named wrongly changes nothing", async (t) => {
-      const { desk, left } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 })));
-      const before = [await desk.get(lease), await left()];
+      const { storedLeases, left } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 })));
+      const before = [await storedLeases.get(lease), await left()];
       const wrong: readonly (readonly [string, () => Promise<unknown>])[] = [
-        ["limit_unknown", () => desk.settle(lease, { consumed: { rmp: 1 } })],
-        ["amount_invalid", () => desk.settle(lease, { consumed: { tpm: -1 } })],
-        ["amount_invalid", () => desk.adjust(lease, { delta: { tpm: 0.5 } })],
-        ["resource_unknown", () => desk.adjust(lease, { delta: {}, also: { "gpu-pool": { slots: 1 } } })],
-        ["consume_empty", () => desk.consume(lease, { amounts: {} })],
-        ["hold_invalid", () => desk.extend(lease, { holdMs: 999 })],
-        ["hold_invalid", () => desk.extend(lease, { holdMs: DAY_MS + 1 })],
-        ["hold_invalid", () => desk.acquire(taking({ tpm: 1 }, { holdMs: 500 }))],
-        ["on_expiry_invalid", () => desk.acquire(taking({ tpm: 1 }, { onExpiry: "keep" as "charge" }))],
-        ["option_unknown", () => desk.acquire({ ...taking({ tpm: 1 }), hold: 5 } as never)],
-        ["option_unknown", () => desk.settle(lease, { consume: { tpm: 1 } } as never)],
-        ["idempotency_key_invalid", () => desk.acquire(taking({ tpm: 1 }, { idempotencyKey: "" }))],
-        ["idempotency_key_invalid", () => desk.adjust(lease, { delta: { tpm: 1 }, idempotencyKey: "ü" })],
-        ["limit_unknown", () => desk.acquire(taking({ rmp: 1 }))],
+        ["limit_unknown", () => storedLeases.settle(lease, { consumed: { rmp: 1 } })],
+        ["amount_invalid", () => storedLeases.settle(lease, { consumed: { tpm: -1 } })],
+        ["amount_invalid", () => storedLeases.adjust(lease, { delta: { tpm: 0.5 } })],
+        ["resource_unknown", () => storedLeases.adjust(lease, { delta: {}, also: { "gpu-pool": { slots: 1 } } })],
+        ["consume_empty", () => storedLeases.consume(lease, { amounts: {} })],
+        ["hold_invalid", () => storedLeases.extend(lease, { holdMs: 999 })],
+        ["hold_invalid", () => storedLeases.extend(lease, { holdMs: DAY_MS + 1 })],
+        ["hold_invalid", () => storedLeases.acquire(taking({ tpm: 1 }, { holdMs: 500 }))],
+        ["on_expiry_invalid", () => storedLeases.acquire(taking({ tpm: 1 }, { onExpiry: "keep" as "charge" }))],
+        ["option_unknown", () => storedLeases.acquire({ ...taking({ tpm: 1 }), hold: 5 } as never)],
+        ["option_unknown", () => storedLeases.settle(lease, { consume: { tpm: 1 } } as never)],
+        ["idempotency_key_invalid", () => storedLeases.acquire(taking({ tpm: 1 }, { idempotencyKey: "" }))],
+        ["idempotency_key_invalid", () => storedLeases.adjust(lease, { delta: { tpm: 1 }, idempotencyKey: "ü" })],
+        ["limit_unknown", () => storedLeases.acquire(taking({ rmp: 1 }))],
       ];
       for (const [code, call] of wrong) {
         await assert.rejects(
@@ -283,39 +291,39 @@ for (const [name, openStore] of EVERY_STORE) {
           code,
         );
       }
-      assert.deepEqual([await desk.get(lease), await left()], before);
+      assert.deepEqual([await storedLeases.get(lease), await left()], before);
     });
 
     test("an unknown lease, and one of another namespace, is not found", async (t) => {
-      const { desk, limiter, store, clock } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      const { storedLeases, limiter, store, clock } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 })));
       await limiter.registerNamespace("tenant-b");
-      const { desk: other } = await openDesk(store, clock, { namespace: "tenant-b" });
-      for (const call of [() => desk.get("l_unknown"), () => other.get(lease), () => other.rollback(lease)]) {
+      const { storedLeases: other } = await openStoredLeases(store, clock, { namespace: "tenant-b" });
+      for (const call of [() => storedLeases.get("l_unknown"), () => other.get(lease), () => other.rollback(lease)]) {
         await assert.rejects(call, (error) => error instanceof NotFoundError && error.code === "lease_not_found");
       }
     });
 
     test("a lease that nobody ends stays charged or is given back, counted at the end of its hold", async (t) => {
-      const { desk, left, clock, changes } = await openWorld(t, openStore);
-      const charged = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
-      const refunded = id(await desk.acquire(taking({ tpm: 200 }, { holdMs: 20_000, onExpiry: "refund" })));
+      const { storedLeases, left, clock, changes } = await openWorld(t, openStore);
+      const charged = id(await storedLeases.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
+      const refunded = id(await storedLeases.acquire(taking({ tpm: 200 }, { holdMs: 20_000, onExpiry: "refund" })));
       await clock.advance(9_999);
-      assert.equal((await desk.get(charged)).status, "open");
-      assert.equal(await desk.expireDue(), 0);
+      assert.equal((await storedLeases.get(charged)).status, "open");
+      assert.equal(await storedLeases.expireDue(), 0);
       await clock.advance(1);
       // Whoever comes first counts it: nobody has to have swept.
-      await assert.rejects(desk.settle(charged, { consumed: { tpm: 1 } }), isCode("lease_closed", 409));
-      assert.equal((await desk.get(charged)).status, "expired");
+      await assert.rejects(storedLeases.settle(charged, { consumed: { tpm: 1 } }), isCode("lease_closed", 409));
+      assert.equal((await storedLeases.get(charged)).status, "expired");
       await clock.advance(10_000);
-      assert.deepEqual((await desk.list()).length, 0);
+      assert.deepEqual((await storedLeases.list()).length, 0);
       assert.equal((await left())["key-1.tpm"], 5_300);
-      assert.equal(await desk.expireDue(), 1);
-      assert.equal(await desk.expireDue(), 0);
+      assert.equal(await storedLeases.expireDue(), 1);
+      assert.equal(await storedLeases.expireDue(), 0);
       assert.equal((await left())["key-1.tpm"], 5_500);
-      const ended = await desk.get(refunded);
+      const ended = await storedLeases.get(refunded);
       assert.deepEqual([ended.status, ended.consumed], ["expired", { tpm: 0 }]);
-      assert.deepEqual((await desk.get(charged)).consumed, { tpm: 500 });
+      assert.deepEqual((await storedLeases.get(charged)).consumed, { tpm: 500 });
       assert.deepEqual(
         changes.map(({ status }) => status),
         ["open", "open", "expired", "expired"],
@@ -323,8 +331,8 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("a lease whose record cannot be read does not keep others from expiring", async (t) => {
-      const { desk, store, clock, left } = await openWorld(t, openStore);
-      for (const tpm of [1, 2, 3]) await desk.acquire(taking({ tpm }, { holdMs: 1_000, onExpiry: "refund" }));
+      const { storedLeases, store, clock, left } = await openWorld(t, openStore);
+      for (const tpm of [1, 2, 3]) await storedLeases.acquire(taking({ tpm }, { holdMs: 1_000, onExpiry: "refund" }));
       const { leases } = store.scope("default");
       const [damaged] = (await leases.findDue(T0 + 1_000, 10)).map(({ leaseId }) => leaseId);
       const broken = overriding(store, {
@@ -337,7 +345,7 @@ for (const [name, openStore] of EVERY_STORE) {
           return { ...scope, leases: overriding(scope.leases, { get }) };
         },
       });
-      const { desk: other } = await openDesk(broken, clock);
+      const { storedLeases: other } = await openStoredLeases(broken, clock);
       await clock.advance(1_000);
       const held = 6 - Number((await leases.get(damaged as string))?.holdings[0]?.held[0]?.milli) / 1000;
       await assert.rejects(other.expireDue(), isCode("stored_form_unknown", 503));
@@ -345,87 +353,90 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("an open lease whose end nobody wrote down for days is given back then, and forgotten", async (t) => {
-      const { desk, clock, left } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 1_000, onExpiry: "refund" })));
+      const { storedLeases, clock, left } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 }, { holdMs: 1_000, onExpiry: "refund" })));
       await clock.advance(DAY_MS + 1_000);
-      await assert.rejects(desk.get(lease), isCode("lease_not_found", 404));
+      await assert.rejects(storedLeases.get(lease), isCode("lease_not_found", 404));
       assert.equal((await left())["key-1.tpm"], 6_000);
     });
 
     test("a lease that is extended is held from then on, and no longer", async (t) => {
-      const { desk, clock } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
+      const { storedLeases, clock } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
       await clock.advance(9_000);
-      assert.equal((await desk.extend(lease, { holdMs: 5_000 })).expiresAtMs, T0 + 14_000);
+      assert.equal((await storedLeases.extend(lease, { holdMs: 5_000 })).expiresAtMs, T0 + 14_000);
       await clock.advance(4_999);
-      assert.equal(await desk.expireDue(), 0);
+      assert.equal(await storedLeases.expireDue(), 0);
       await clock.advance(1);
-      assert.equal(await desk.expireDue(), 1);
-      await assert.rejects(desk.extend(lease, { holdMs: 5_000 }), isCode("lease_closed", 409));
+      assert.equal(await storedLeases.expireDue(), 1);
+      await assert.rejects(storedLeases.extend(lease, { holdMs: 5_000 }), isCode("lease_closed", 409));
     });
 
     test("a closed lease is known for a day and then forgotten", async (t) => {
-      const { desk, clock } = await openWorld(t, openStore);
-      const lease = id(await desk.acquire(taking({ tpm: 500 })));
-      await desk.settle(lease);
+      const { storedLeases, clock } = await openWorld(t, openStore);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 500 })));
+      await storedLeases.settle(lease);
       await clock.advance(DAY_MS - 1);
-      assert.equal((await desk.settle(lease)).status, "settled");
+      assert.equal((await storedLeases.settle(lease)).status, "settled");
       await clock.advance(1);
-      await assert.rejects(desk.settle(lease), isCode("lease_not_found", 404));
+      await assert.rejects(storedLeases.settle(lease), isCode("lease_not_found", 404));
     });
 
     test("another process settles, adjusts and gives back what this one took", async (t) => {
-      const { desk, store, clock, left } = await openWorld(t, openStore);
-      const { desk: other } = await openDesk(store, clock);
-      const one = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
-      const two = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
+      const { storedLeases, store, clock, left } = await openWorld(t, openStore);
+      const { storedLeases: other } = await openStoredLeases(store, clock);
+      const one = id(await storedLeases.acquire(taking({ rpm: 1, tpm: 500 })));
+      const two = id(await storedLeases.acquire(taking({ rpm: 1, tpm: 500 })));
       await other.adjust(one, { delta: { tpm: 250 } });
       await other.consume(one, { amounts: { tpm: 50 } });
-      assert.deepEqual((await desk.get(one)).consumed, { rpm: 1, tpm: 800 });
+      assert.deepEqual((await storedLeases.get(one)).consumed, { rpm: 1, tpm: 800 });
       await other.rollback(two);
       await other.settle(one, { consumed: { tpm: 100 } });
       assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_900, "proj-1.tpm": 8_900 });
     });
 
     test("of many that end one lease at once, one credits", async (t) => {
-      const { desk, store, clock, left } = await openWorld(t, openStore);
-      const { desk: other } = await openDesk(store, clock);
-      const lease = id(await desk.acquire(taking({ tpm: 1_000 })));
+      const { storedLeases, store, clock, left } = await openWorld(t, openStore);
+      const { storedLeases: other } = await openStoredLeases(store, clock);
+      const lease = id(await storedLeases.acquire(taking({ tpm: 1_000 })));
       const ends = await Promise.allSettled([
-        ...[desk.rollback(lease), other.rollback(lease), desk.settle(lease, { consumed: { tpm: 0 } })],
-        ...[other.settle(lease, { consumed: { tpm: 0 } }), desk.rollback(lease)],
+        ...[storedLeases.rollback(lease), other.rollback(lease), storedLeases.settle(lease, { consumed: { tpm: 0 } })],
+        ...[other.settle(lease, { consumed: { tpm: 0 } }), storedLeases.rollback(lease)],
       ]);
-      const status = (await desk.get(lease)).status;
+      const status = (await storedLeases.get(lease)).status;
       for (const end of ends) if (end.status === "fulfilled") assert.equal(end.value.status, status);
       assert.ok(ends.some((end) => end.status === "fulfilled"));
       assert.deepEqual(await left(), FULL);
     });
 
     test("open leases are listed, of an entity or all", async (t) => {
-      const { desk } = await openWorld(t, openStore);
-      const own = id(await desk.acquire(taking({ tpm: 1 })));
-      await desk.acquire(taking({ tpm: 1 }, { entityId: "proj-1" }));
-      await desk.settle(id(await desk.acquire(taking({ tpm: 1 }))));
-      assert.equal((await desk.list()).length, 2);
+      const { storedLeases } = await openWorld(t, openStore);
+      const own = id(await storedLeases.acquire(taking({ tpm: 1 })));
+      await storedLeases.acquire(taking({ tpm: 1 }, { entityId: "proj-1" }));
+      await storedLeases.settle(id(await storedLeases.acquire(taking({ tpm: 1 }))));
+      assert.equal((await storedLeases.list()).length, 2);
       assert.deepEqual(
-        (await desk.list({ entityId: "key-1" })).map(({ leaseId }) => leaseId),
+        (await storedLeases.list({ entityId: "key-1" })).map(({ leaseId }) => leaseId),
         [own],
       );
-      assert.deepEqual((await desk.list({ resource: "gpu-pool" })).length, 0);
-      const first = await desk.list({ limit: 1 });
+      assert.deepEqual((await storedLeases.list({ resource: "gpu-pool" })).length, 0);
+      const first = await storedLeases.list({ limit: 1 });
       const cursor = first.cursor as string;
-      assert.equal(new Set([...first, ...(await desk.list({ limit: 1, cursor }))].map((one) => one.leaseId)).size, 2);
+      assert.equal(
+        new Set([...first, ...(await storedLeases.list({ limit: 1, cursor }))].map((one) => one.leaseId)).size,
+        2,
+      );
     });
 
     test("a request may wait, and is refused with everything that stood in the way", async (t) => {
-      const { desk, clock } = await openWorld(t, openStore);
-      const held = id(await desk.acquire(taking({ tpm: 6_000 })));
-      const refused = await desk.tryAcquire(taking({ tpm: 10 }));
+      const { storedLeases, clock } = await openWorld(t, openStore);
+      const held = id(await storedLeases.acquire(taking({ tpm: 6_000 })));
+      const refused = await storedLeases.tryAcquire(taking({ tpm: 10 }));
       assert.ok("ok" in refused && !refused.ok && refused.primary.limit === "tpm");
       assert.ok(standingsIn(refused).some(({ limit, level }) => limit === "tpm" && level === 1));
-      const waiting = desk.acquire(taking({ tpm: 10 }, { wait: { maxMs: 20_000 } }));
+      const waiting = storedLeases.acquire(taking({ tpm: 10 }, { wait: { maxMs: 20_000 } }));
       await clock.advance(8_000);
-      await desk.rollback(held);
+      await storedLeases.rollback(held);
       const { lease } = await waiting;
       assert.deepEqual([lease.consumed, lease.expiresAtMs], [{ tpm: 10 }, clock.now() + 300_000]);
     });

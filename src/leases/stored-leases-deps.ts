@@ -12,8 +12,8 @@ export interface HoldDefaults {
   readonly onExpiry: OnExpiry;
 }
 
-/** What the parts of a desk work with. */
-export interface DeskDeps {
+/** What the parts of `StoredLeases` work with. */
+export interface StoredLeasesDeps {
   readonly namespace: string;
   readonly leases: LeaseStore;
   readonly acquirer: Acquirer;
