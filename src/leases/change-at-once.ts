@@ -7,7 +7,7 @@ import type { Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts"
 import type { LeaseStore } from "../ports/lease-store.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
 import { REPEATS_MAX } from "./change-plan.ts";
-import { chargeOf, type Got } from "./charging.ts";
+import { type ChargedShare, chargeOf } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
 import { bucketsOf, claimOf, claimsOf, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
 import { withStandings } from "./refused.ts";
@@ -136,7 +136,7 @@ class ChangeDraft implements LeaseChange {
     return { kind: "difference", debits, credits: credits.filter(({ amounts }) => amounts.length > 0) };
   }
 
-  #got(charged: Charged): readonly Got[] {
+  #got(charged: Charged): readonly ChargedShare[] {
     const { moves } = this;
     const answers = charged.kind === "take" ? charged.taken : charged.debited;
     return this.#shares.map((share, i) => {

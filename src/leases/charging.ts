@@ -30,7 +30,7 @@ export interface UndoableCharge extends Charge {
 }
 
 /** What one level gave. */
-export interface Got {
+export interface ChargedShare {
   readonly share: Share;
   readonly held: Held;
   readonly ticket: Ticket;
@@ -57,7 +57,7 @@ export class Charging {
     return { ...charge, undo: () => this.#undo(got) };
   }
 
-  async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
+  async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
     const claims = claimsOf(record, shares);
@@ -79,13 +79,13 @@ export class Charging {
     }
   }
 
-  async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
+  async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
     const shares = sharesOf(record, amounts);
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
     );
-    const got: Got[] = [];
+    const got: ChargedShare[] = [];
     let failure: { readonly error: unknown } | undefined;
     for (const [i, outcome] of written.entries()) {
       const held = helds[i] as Held;
@@ -100,7 +100,7 @@ export class Charging {
     throw failure.error;
   }
 
-  async #undo(got: readonly Got[]): Promise<void> {
+  async #undo(got: readonly ChargedShare[]): Promise<void> {
     if (got.length === 0) return;
     await this.#deps.acquirer.client.giveBack(
       got.map(({ ticket, held }) => ({ ...held, ticket })),
@@ -114,7 +114,7 @@ export class Charging {
 export function chargeOf(
   record: LeaseRecord,
   holdings: readonly LeaseHolding[],
-  got: readonly Got[],
+  got: readonly ChargedShare[],
   at: { readonly nowMs: number; readonly calendar: Calendar },
 ): Charge {
   let charge: Charge = { holdings, resources: record.resources, standings: [] };

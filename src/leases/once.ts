@@ -18,7 +18,7 @@ export interface KeyedRequest {
 }
 
 /** `isKept`: it was written under the key, in one step with what was done. */
-export interface Worked<Answer> {
+export interface KeyedResult<Answer> {
   readonly answer: Answer;
   readonly isKept: boolean;
 }
@@ -34,7 +34,7 @@ export class OncePerKey {
   /** `unreachable`: the answer where the key cannot even be looked up; it throws, or lets through. */
   async run<Answer>(
     request: KeyedRequest,
-    work: (mark: KeyMark | undefined) => Promise<Worked<Answer>>,
+    work: (mark: KeyMark | undefined) => Promise<KeyedResult<Answer>>,
     unreachable?: (cause: unknown) => Answer,
   ): Promise<{ readonly answer: Answer; readonly replayed: boolean }> {
     if (request.idempotencyKey === undefined) return { answer: (await work(undefined)).answer, replayed: false };
@@ -65,7 +65,7 @@ export class OncePerKey {
   async #work<Answer>(
     mark: KeyMark,
     waits: boolean,
-    work: (mark: KeyMark) => Promise<Worked<Answer>>,
+    work: (mark: KeyMark) => Promise<KeyedResult<Answer>>,
   ): Promise<Answer> {
     const ended = new AbortController();
     if (waits) this.#keepAlive(mark, ended.signal);

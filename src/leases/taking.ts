@@ -10,7 +10,7 @@ import { acquireWaiting } from "../engine/waiting.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
-import type { Worked } from "./once.ts";
+import type { KeyedResult } from "./once.ts";
 import { recordOf } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
 import { type LimitStanding, standingsOfParts } from "./standing.ts";
@@ -41,7 +41,7 @@ export class LeaseTaking {
     this.#deps = deps;
   }
 
-  async take(taking: Taking, mark: KeyMark | undefined): Promise<Worked<LeaseAnswer | Refusal>> {
+  async take(taking: Taking, mark: KeyMark | undefined): Promise<KeyedResult<LeaseAnswer | Refusal>> {
     const draft = new Draft(taking, mark, this.#deps);
     const outcome = await this.#attempt(taking.asked, draft);
     if (!outcome.ok) return { answer: withStandings(outcome, outcome, this.#deps.engine), isKept: false };
@@ -58,7 +58,7 @@ export class LeaseTaking {
   }
 
   /** The answer to work that was let through during an outage: there is no lease. */
-  letThrough({ asked, onExpiry }: Taking, lease: Lease): Worked<LeaseAnswer> {
+  letThrough({ asked, onExpiry }: Taking, lease: Lease): KeyedResult<LeaseAnswer> {
     const also = lease.resources.slice(1).map((name) => [name, lease.resource(name).consumed] as const);
     const view: LeaseView = {
       ...{ leaseId: null, namespace: this.#deps.namespace, entityId: asked.entityId, resource: asked.resource },
@@ -105,7 +105,7 @@ export class LeaseTaking {
     lease: Lease,
     reply: Exclude<LeaseReply, { kind: "stored" }>,
     mark: KeyMark | undefined,
-  ): Promise<Worked<LeaseAnswer>> {
+  ): Promise<KeyedResult<LeaseAnswer>> {
     // What may be written in a record must not be given back: its end would give it back once more.
     if (reply.kind !== "unavailable" || reply.applied === "no") await lease.rollback();
     if (reply.kind !== "unavailable") throw keyInProgress(mark?.key ?? "");
