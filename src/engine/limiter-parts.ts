@@ -17,7 +17,7 @@ export interface LimiterParts {
 // Not on the limiter itself: its members are the public interface.
 const PARTS = new WeakMap<object, LimiterParts>();
 
-export function handOut(limiter: object, parts: LimiterParts): void {
+export function exposeParts(limiter: object, parts: LimiterParts): void {
   PARTS.set(limiter, parts);
 }
 

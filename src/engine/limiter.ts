@@ -21,7 +21,7 @@ import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspecti
 import type { Lease } from "./lease.ts";
 import type { ChangeOptions } from "./level-options.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { handOut } from "./limiter-parts.ts";
+import { exposeParts } from "./limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
 import type { Outcome } from "./outcome.ts";
@@ -74,7 +74,7 @@ export class Limiter extends StoredLimits {
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    handOut(this, { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) });
+    exposeParts(this, { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) });
   }
 
   /**
