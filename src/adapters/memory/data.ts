@@ -13,11 +13,11 @@ import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
 import { ConfigHistories } from "./config-histories.ts";
 import { type Counted, CountedHours } from "./hour-usage.ts";
-import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
+import { emptyLeases, type LeaseIndex } from "./lease-index.ts";
 import { TurningOrders } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
 import type { OwnedState } from "./owned-state.ts";
-import { emptyRefusals, type RefusalShelf } from "./refusal-shelf.ts";
+import { emptyRefusals, type RefusalIndex } from "./refusal-index.ts";
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell extends Counted {
@@ -49,9 +49,9 @@ export interface NamespaceData {
   /** Declared pieces by their key, and those who declare. */
   readonly owned: Map<string, OwnedPiece>;
   readonly owners: Map<string, OwnerRecord>;
-  readonly leases: LeaseShelf;
+  readonly leases: LeaseIndex;
   readonly audit: MemoryAudit;
-  readonly refusals: RefusalShelf;
+  readonly refusals: RefusalIndex;
   /** Of lists whose pages are being asked for. */
   readonly orders: TurningOrders;
 }
@@ -80,7 +80,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       operations: new Map(),
       owned: new Map(),
       owners: new Map(),
-      leases: emptyShelf(),
+      leases: emptyLeases(),
       audit: new MemoryAudit(data.retention.auditKeepMs),
       refusals: emptyRefusals(),
       orders: new TurningOrders(data.turns),

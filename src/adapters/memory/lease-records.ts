@@ -16,7 +16,7 @@ import {
 } from "../../stored/lease-rules.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { requireActive } from "./in-namespace.ts";
-import type { LeaseShelf } from "./lease-shelf.ts";
+import type { LeaseIndex } from "./lease-index.ts";
 import { textList } from "./list-orders.ts";
 
 /** Forgotten with each write: more than one write adds, so that what is old grows less. */
@@ -42,7 +42,7 @@ export class LeaseRecords {
   create({ record, finish }: LeaseWrite, nowMs: number): LeaseReply {
     requireActive(this.#all, this.#namespaceId);
     this.#forget(nowMs);
-    const known = record === undefined ? undefined : this.#shelf.records.get(record.leaseId);
+    const known = record === undefined ? undefined : this.#index.records.get(record.leaseId);
     const reply = onCreate(known, record, () => this.isOurs(finish));
     if (reply !== "write") return reply;
     if (record !== undefined) this.#put(record, undefined);
@@ -51,12 +51,12 @@ export class LeaseRecords {
   }
 
   get(leaseId: string): LeaseRecord | undefined {
-    return this.#shelf.records.get(leaseId);
+    return this.#index.records.get(leaseId);
   }
 
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): LeaseReply {
     this.#forget(nowMs);
-    const before = this.#shelf.records.get(next.leaseId);
+    const before = this.#index.records.get(next.leaseId);
     const reply = onMove(before, next, () => this.isOurs(finish));
     if (reply !== "write") return reply;
     this.#put(next, before);
@@ -65,7 +65,7 @@ export class LeaseRecords {
   }
 
   listOpen({ entityId, resource }: LeaseFilter, page: PageRequest): MaybePromise<Page<LeaseRecord>> {
-    const { records } = this.#shelf;
+    const { records } = this.#index;
     const isWanted = (record: LeaseRecord) =>
       record.status === "open" &&
       (entityId === undefined || record.entityId === entityId) &&
@@ -80,8 +80,8 @@ export class LeaseRecords {
 
   findDue(nowMs: number, limitMax: number): readonly DueLease[] {
     this.#forget(nowMs);
-    return this.#shelf.due.upTo(nowMs, limitMax).flatMap((leaseId) => {
-      const record = this.#shelf.records.get(leaseId);
+    return this.#index.due.upTo(nowMs, limitMax).flatMap((leaseId) => {
+      const record = this.#index.records.get(leaseId);
       const atMs = record === undefined ? undefined : dueAtMs(record);
       return atMs === undefined ? [] : [{ leaseId, dueAtMs: atMs }];
     });
@@ -90,7 +90,7 @@ export class LeaseRecords {
   beginKey(begin: KeyBegin): BeginReply {
     requireActive(this.#all, this.#namespaceId);
     this.#forget(begin.nowMs);
-    const known = this.#shelf.keys.get(begin.key);
+    const known = this.#index.keys.get(begin.key);
     if (known !== undefined && isTaken(known, begin.nowMs)) {
       const { forgottenAtMs: _, ...record } = known;
       return { kind: "known", record };
@@ -100,36 +100,36 @@ export class LeaseRecords {
   }
 
   renewKey(mark: KeyMark, { untilMs }: { readonly untilMs: number }): boolean {
-    const known = this.#shelf.keys.get(mark.key);
+    const known = this.#index.keys.get(mark.key);
     if (known === undefined || !this.isOurs(mark)) return false;
     this.#putKey({ ...known, untilMs });
     return true;
   }
 
   releaseKey(mark: KeyMark): void {
-    const known = this.#shelf.keys.get(mark.key);
+    const known = this.#index.keys.get(mark.key);
     if (known === undefined || !this.isOurs(mark)) return;
-    this.#shelf.keys.delete(mark.key);
-    this.#shelf.oldKeys.delete(mark.key, known.forgottenAtMs);
+    this.#index.keys.delete(mark.key);
+    this.#index.oldKeys.delete(mark.key, known.forgottenAtMs);
   }
 
   /** Whether the work under a key is still the caller's; of no key, it is. */
   isOurs(mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
-    return mark === undefined || isOurs(this.#shelf.keys.get(mark.key), mark);
+    return mark === undefined || isOurs(this.#index.keys.get(mark.key), mark);
   }
 
-  get #shelf(): LeaseShelf {
+  get #index(): LeaseIndex {
     return this.#data.leases;
   }
 
   #finish(finish: KeyFinish | undefined): void {
-    const known = finish === undefined ? undefined : this.#shelf.keys.get(finish.key);
+    const known = finish === undefined ? undefined : this.#index.keys.get(finish.key);
     if (finish === undefined || known === undefined) return;
     this.#putKey({ ...known, ...finishedKey(finish) });
   }
 
   #putKey(next: StoredKey): void {
-    const { keys, oldKeys } = this.#shelf;
+    const { keys, oldKeys } = this.#index;
     const before = keys.get(next.key);
     if (before !== undefined) oldKeys.delete(next.key, before.forgottenAtMs);
     keys.set(next.key, next);
@@ -137,7 +137,7 @@ export class LeaseRecords {
   }
 
   #put(next: LeaseRecord, before: LeaseRecord | undefined): void {
-    const { records, due, closed } = this.#shelf;
+    const { records, due, closed } = this.#index;
     const wasDueMs = before === undefined ? undefined : dueAtMs(before);
     if (wasDueMs !== undefined) due.delete(next.leaseId, wasDueMs);
     records.set(next.leaseId, next);
@@ -147,7 +147,7 @@ export class LeaseRecords {
   }
 
   #forget(nowMs: number): void {
-    const { records, keys, closed, oldKeys } = this.#shelf;
+    const { records, keys, closed, oldKeys } = this.#index;
     for (const leaseId of closed.upTo(nowMs, FORGOTTEN_AT_ONCE)) {
       const record = records.get(leaseId);
       records.delete(leaseId);

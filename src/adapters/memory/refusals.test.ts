@@ -18,7 +18,7 @@ function open() {
     const all = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
     return (await refusals.query(all, { limit: 1_000_000 })).items;
   };
-  return { refusals, counts, shelf: dataOf(data, "default").refusals };
+  return { refusals, counts, index: dataOf(data, "default").refusals };
 }
 
 function row(entityId: string, hourMs: number, count: number, version: number): RefusalRow {
@@ -27,14 +27,14 @@ function row(entityId: string, hourMs: number, count: number, version: number): 
 }
 
 test("however many ids are refused in two days, memory keeps a bounded number of counts and every sum", async () => {
-  const { refusals, counts, shelf } = open();
+  const { refusals, counts, index } = open();
   let written = 0;
   for (let hour = 0; hour < 28; hour++) {
     const hourMs = T0 + hour * HOUR_MS;
     const rows = Array.from({ length: 2_000 }, (_, i) => row(`id-${hour}-${i}`, hourMs, 1 + (i % 3), 1));
     await refusals.write(rows, hourMs);
     written += rows.reduce((sum, one) => sum + (one.counts[0]?.count ?? 0), 0);
-    assert.ok(shelf.entryCount <= 50_000);
+    assert.ok(index.entryCount <= 50_000);
   }
   const all = await counts();
   assert.equal(

@@ -19,7 +19,7 @@ import { lastHourOverMs } from "../../stored/keeping.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { requireActive } from "./in-namespace.ts";
 import type { KeyedList } from "./list-orders.ts";
-import type { RefusalCell, RefusalEntry } from "./refusal-shelf.ts";
+import type { RefusalCell, RefusalEntry } from "./refusal-index.ts";
 
 /** Some ten megabytes. Beyond it the oldest hours keep their sums, without the names. */
 const ENTRIES_MAX = 50_000;

@@ -3,7 +3,7 @@ import type { KeyRecord } from "../../ports/lease-store.ts";
 import { MinuteIndex } from "./minute-index.ts";
 
 /** The leases and keys of a namespace. */
-export interface LeaseShelf {
+export interface LeaseIndex {
   readonly records: Map<string, LeaseRecord>;
   readonly keys: Map<string, KeyRecord & { readonly forgottenAtMs: number }>;
   /** Open leases by the end of their hold. */
@@ -13,7 +13,7 @@ export interface LeaseShelf {
   readonly oldKeys: MinuteIndex;
 }
 
-export function emptyShelf(): LeaseShelf {
+export function emptyLeases(): LeaseIndex {
   return {
     records: new Map(),
     keys: new Map(),

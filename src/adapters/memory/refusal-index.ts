@@ -14,13 +14,13 @@ export interface RefusalCell {
 }
 
 /** The refusals of a namespace in memory. */
-export interface RefusalShelf {
+export interface RefusalIndex {
   readonly cells: Map<string, RefusalCell>;
   entryCount: number;
   /** When old ones were last looked for. */
   sweptAtMs: number;
 }
 
-export function emptyRefusals(): RefusalShelf {
+export function emptyRefusals(): RefusalIndex {
   return { cells: new Map(), entryCount: 0, sweptAtMs: Number.NEGATIVE_INFINITY };
 }
