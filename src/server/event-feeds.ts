@@ -99,13 +99,13 @@ export class EventFeeds {
   open({ namespace, filter, token, lastEventId, cutOff }: StreamRequest): ReadableStream<Uint8Array> {
     const { instance } = this.#options;
     const holder = { token: token?.id, namespace };
-    const place = this.#places.take(holder);
-    if (place === undefined) throw overloaded("event streams", this.#places, holder);
+    const slot = this.#places.take(holder);
+    if (slot === undefined) throw overloaded("event streams", this.#places, holder);
     const known = this.#feedOf(namespace);
     const { feed } = known;
     known.idleSeconds = 0;
     const onEnd = () => {
-      place.release();
+      slot.release();
       feed.streams.delete(stream);
     };
     const stream = new EventStream({ filter, token, instance, onEnd, cutOff });

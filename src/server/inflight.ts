@@ -1,5 +1,5 @@
 import { Problem } from "./problem.ts";
-import { type Holder, type Place, SharedPool, type TokenCount } from "./shared-pool.ts";
+import { type Holder, type PoolSlot, SharedPool, type TokenCount } from "./shared-pool.ts";
 
 /** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
 const TICK_MS = 250;
@@ -12,7 +12,7 @@ export type RequestKind = "plain" | "ending";
 /** A request that has begun; under way once its body is there. */
 export interface Underway {
   /** Undefined until its body is there. */
-  place: Place | undefined;
+  slot: PoolSlot | undefined;
   holder: Holder | undefined;
   /** Rejects its answer with this, unless it has one. */
   fail: (problem: Problem) => void;
@@ -59,7 +59,7 @@ export class Inflight {
   /** Runs a request with at most so many ms for its body. */
   run<Value>(bodyMs: number, work: (underway: Underway) => Promise<Value>): Promise<Value> {
     const underway: Underway = {
-      place: undefined,
+      slot: undefined,
       holder: undefined,
       fail: nothing,
       controller: undefined,
@@ -69,7 +69,7 @@ export class Inflight {
     this.#timer ??= setInterval(() => this.#look(), TICK_MS).unref();
     const ended = () => {
       this.#underway.delete(underway);
-      underway.place?.release();
+      underway.slot?.release();
       if (this.#underway.size === 0) for (const wake of this.#onIdle.splice(0)) wake();
     };
     // The work is begun outside the executor: begun inside, what it makes outlives collections, and requests cost a fifth more.
@@ -97,20 +97,20 @@ export class Inflight {
 
   /** The body is there: from here on it is under way, and its answer may take so many ms. */
   begin(underway: Underway, holder: Holder, kind: RequestKind, answerMs: number): void {
-    const place = this.#plain.take(holder) ?? (kind === "ending" ? this.#ending.take(holder) : undefined);
-    if (place === undefined) throw overloaded("running requests", this.#plain, holder);
+    const slot = this.#plain.take(holder) ?? (kind === "ending" ? this.#ending.take(holder) : undefined);
+    if (slot === undefined) throw overloaded("running requests", this.#plain, holder);
     underway.holder = holder;
-    underway.place = place;
+    underway.slot = slot;
     this.extend(underway, answerMs);
   }
 
   /** It waits for tokens from here on, so long at most: it gives up its place among those that are worked on. */
   wait(underway: Underway, waitMs: number): void {
     const { holder = { token: undefined, namespace: "" } } = underway;
-    const place = this.#waiting.take(holder);
-    if (place === undefined) throw overloaded("waiting requests", this.#waiting, holder);
-    underway.place?.release();
-    underway.place = place;
+    const slot = this.#waiting.take(holder);
+    if (slot === undefined) throw overloaded("waiting requests", this.#waiting, holder);
+    underway.slot?.release();
+    underway.slot = slot;
     this.extend(underway, waitMs);
   }
 

@@ -1,7 +1,7 @@
 import { Problem } from "./problem.ts";
 
 /** Where a request says it comes from. */
-export interface Whereabouts {
+export interface RequestOrigin {
   readonly origin: string | null;
   readonly fetchSite: string | null;
 }
@@ -52,7 +52,7 @@ export class OriginGuard {
   }
 
   /** For every route with data. The page itself has none and may be linked to. */
-  requireOrigin({ origin, fetchSite }: Whereabouts): void {
+  requireOrigin({ origin, fetchSite }: RequestOrigin): void {
     if (origin !== null) {
       if (this.isAllowed(origin) || this.#isOwnOrigin(origin)) return;
       throw foreign();

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Holder, type Place, SharedPool } from "./shared-pool.ts";
+import { type Holder, type PoolSlot, SharedPool } from "./shared-pool.ts";
 
 /** Takes until it is refused; answers the places. */
-function all(pool: SharedPool, holder: Holder): Place[] {
-  const places: Place[] = [];
-  for (let place = pool.take(holder); place !== undefined; place = pool.take(holder)) places.push(place);
+function all(pool: SharedPool, holder: Holder): PoolSlot[] {
+  const places: PoolSlot[] = [];
+  for (let slot = pool.take(holder); slot !== undefined; slot = pool.take(holder)) places.push(slot);
   return places;
 }
 

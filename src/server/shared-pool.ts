@@ -1,4 +1,4 @@
-/** Who needs a place: a token of some id, or nobody known, in a namespace, or in none. */
+/** Who needs a slot: a token of some id, or nobody known, in a namespace, or in none. */
 export interface Holder {
   /** Undefined: nobody was asked for a token. */
   readonly token: string | undefined;
@@ -6,22 +6,22 @@ export interface Holder {
   readonly namespace: string;
 }
 
-/** A place that is held; give it back once. */
-export interface Place {
+/** A slot that is held; give it back once. */
+export interface PoolSlot {
   release(): void;
 }
 
 /** How many tokens there are, each of which is sure of a share; undefined: the service is open, and there are no shares. */
 export type TokenCount = () => number | undefined;
 
-/** A quarter of all places is kept for tokens, the same for each. */
+/** A quarter of all slots is kept for tokens, the same for each. */
 const KEPT_PART = 4;
 
 /** Of what is common, one token or namespace may have so many times what it leaves to the others. */
 const TIMES_LEFT = 4;
 
 /**
- * So many places, of which nobody can take all. Every token is sure of a share of its own, however busy the others are. The rest is
+ * So many slots, of which nobody can take all. Every token is sure of a share of its own, however busy the others are. The rest is
  * common: there a token, and a namespace, may have at most four times what is left over after it, so that whoever comes next
  * finds room. Counts alone decide, never a queue: nobody waits for another's requests.
  */
@@ -41,8 +41,8 @@ export class SharedPool {
     return this.#total;
   }
 
-  /** A place, or undefined where the holder has all that it may have now. */
-  take(holder: Holder): Place | undefined {
+  /** A slot, or undefined where the holder has all that it may have now. */
+  take(holder: Holder): PoolSlot | undefined {
     if (!this.#hasRoomFor(holder)) return undefined;
     this.#total += 1;
     bump(this.#byToken, holder.token, 1);
@@ -75,14 +75,14 @@ export class SharedPool {
     return common < most && (namespace === "" || (this.#byNamespace.get(namespace) ?? 0) - share < most);
   }
 
-  /** Places that stand free for tokens which have not used up their shares. */
+  /** Slots that stand free for tokens which have not used up their shares. */
   #keptFree(share: number, tokens: number): number {
     let used = 0;
     for (const count of this.#byToken.values()) used += Math.min(count, share);
     return Math.max(0, share * tokens - used);
   }
 
-  /** Places held by those without a token. */
+  /** Slots held by those without a token. */
   #common(share: number): number {
     let held = 0;
     for (const count of this.#byToken.values()) held += count;
@@ -90,7 +90,7 @@ export class SharedPool {
   }
 }
 
-/** At least one place for each token, where there are enough for that and for something in common. */
+/** At least one slot for each token, where there are enough for that and for something in common. */
 function shareOf(max: number, tokens: number): number {
   if (tokens === 0 || max < 2 * tokens) return 0;
   return Math.max(1, Math.floor(max / KEPT_PART / tokens));
