@@ -1,9 +1,9 @@
 import { steadySeconds } from "../adapters/system/clock.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
+import { dashboard, noDashboard } from "../server/dashboard-page.ts";
 import { type Listening, listen, requireLoopback } from "../server/listen.ts";
 import { type ServiceBehaviour, settingsOf, text, whole } from "../server/options.ts";
-import { dashboard, noDashboard } from "../server/page-answer.ts";
 import { ServiceCore } from "../server/service.ts";
 import { readTls } from "../server/tls-files.ts";
 import { readTokens } from "../server/token-source.ts";

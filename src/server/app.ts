@@ -1,12 +1,12 @@
 import { RateLimitExceeded } from "../domain/errors.ts";
 import { standingsIn } from "../leases/refused.ts";
-import { type Answer, responseOf } from "./answer.ts";
 import { corsFields, preflightFields } from "./cors.ts";
 import type { Inflight } from "./inflight.ts";
-import { internalProblem, Problem, problemAnswer } from "./problem.ts";
+import { internalProblem, Problem, problemResponse } from "./problem.ts";
 import { refusalHeaders } from "./rate-limit-headers.ts";
 import type { Gate, RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
+import { type RouteResponse, responseOf } from "./route-response.ts";
 import { type RouteRunner, runRoute } from "./run-route.ts";
 import { Hono } from "./vendor.ts";
 import { waysFor } from "./ways.ts";
@@ -19,7 +19,7 @@ export interface AppOptions {
   readonly inflight: Inflight;
   readonly routes: readonly Route[];
   /** A file of the dashboard; undefined where there is no such file. */
-  readonly page: (path: string, request: Request) => Promise<Answer | undefined>;
+  readonly page: (path: string, request: Request) => Promise<RouteResponse | undefined>;
   readonly newRequestId: () => string;
   readonly log: (line: string) => void;
   /** Units of limits in `RateLimit-Policy`. */
@@ -86,8 +86,8 @@ function routed(options: AppOptions) {
   return app;
 }
 
-function failed({ log, units }: AppOptions, error: unknown, requestId: string, request: Request): Answer {
-  const answer = problemAnswer(error, requestId, waysFor(request));
+function failed({ log, units }: AppOptions, error: unknown, requestId: string, request: Request): RouteResponse {
+  const answer = problemResponse(error, requestId, waysFor(request));
   if (answer !== undefined && error instanceof RateLimitExceeded) {
     return { ...answer, headers: refusalHeaders(error, standingsIn(error), units) };
   }
@@ -100,9 +100,9 @@ function failed({ log, units }: AppOptions, error: unknown, requestId: string, r
   return internalProblem(requestId);
 }
 
-function unknownRoute(requestId: string, request: Request): Answer {
+function unknownRoute(requestId: string, request: Request): RouteResponse {
   const problem = new Problem("route_unknown", "No such route; see /openapi.json.");
-  return problemAnswer(problem, requestId, waysFor(request)) as Answer;
+  return problemResponse(problem, requestId, waysFor(request)) as RouteResponse;
 }
 
 /** The methods of the route that has such a path, as `Allow` lists them. */

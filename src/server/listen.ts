@@ -2,9 +2,9 @@ import { createServer, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { LimiterError, ValidationError } from "../domain/errors.ts";
-import { responseOf } from "./answer.ts";
 import { isLoopback, nameInHost } from "./origin-guard.ts";
-import { Problem, problemAnswer } from "./problem.ts";
+import { Problem, problemResponse } from "./problem.ts";
+import { responseOf } from "./route-response.ts";
 import type { ServiceCore } from "./service.ts";
 import { readTls, type TlsFiles, watchTls } from "./tls-files.ts";
 import { getRequestListener } from "./vendor.ts";
@@ -118,7 +118,7 @@ function unreadable(error: unknown): Response {
   const problem = isHost
     ? new Problem("host_unknown", "The Host of the request is not a name of this service.")
     : new Problem("request_invalid", "The request cannot be read.", { members: { errors: [] } });
-  const answer = problemAnswer(problem, "-", WAYS_OF_ROUTES);
+  const answer = problemResponse(problem, "-", WAYS_OF_ROUTES);
   return responseOf(answer ?? { status: 400 }, { "x-request-id": "-" });
 }
 

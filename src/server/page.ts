@@ -1,4 +1,4 @@
-import type { Answer } from "./answer.ts";
+import type { RouteResponse } from "./route-response.ts";
 import { z } from "./vendor.ts";
 
 /** Where a page of a list begins, for the library: the service's default is 100. */
@@ -13,7 +13,7 @@ export function pageOf({
 }
 
 /** A page of a list as an answer. */
-export function pageAnswer<Item>(page: readonly Item[] & { readonly cursor?: string }): Answer {
+export function pageResponse<Item>(page: readonly Item[] & { readonly cursor?: string }): RouteResponse {
   const { cursor } = page;
   return { status: 200, body: { items: [...page], ...(cursor === undefined ? {} : { cursor }) } };
 }

@@ -1,6 +1,6 @@
 import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded, ResourceDisabled } from "../domain/errors.ts";
 import type { Ways } from "../domain/ways.ts";
-import type { Answer } from "./answer.ts";
+import type { RouteResponse } from "./route-response.ts";
 
 /** The statuses with which the service itself refuses, by code. Errors of the library have theirs. */
 export const PROBLEM_STATUSES = {
@@ -68,7 +68,7 @@ export class Problem extends Error {
 }
 
 /** The answer that an error becomes: `application/problem+json` (RFC 9457). Undefined: a defect of ours. */
-export function problemAnswer(error: unknown, requestId: string, ways: Ways): Answer | undefined {
+export function problemResponse(error: unknown, requestId: string, ways: Ways): RouteResponse | undefined {
   if (error instanceof Problem) {
     const { code, status, message, extras } = error;
     const body = { ...bodyOf(code, status, message), requestId, ...extras.members };
@@ -81,12 +81,12 @@ export function problemAnswer(error: unknown, requestId: string, ways: Ways): An
   return undefined;
 }
 
-export function internalProblem(requestId: string): Answer {
+export function internalProblem(requestId: string): RouteResponse {
   const detail = `A bug in the service; its log has the cause under the request id ${requestId}.`;
   return { status: 500, body: { ...bodyOf("internal", 500, detail), requestId } };
 }
 
-function limiterProblem(error: LimiterError, requestId: string, ways: Ways): Answer {
+function limiterProblem(error: LimiterError, requestId: string, ways: Ways): RouteResponse {
   const status = error.httpStatus;
   // Whoever asks while the service stops was asked rightly; it is not the limiter that they know.
   const code = error.code === "closed" ? "stopping" : error.code;

@@ -1,7 +1,7 @@
 import type { Limiter } from "../engine/limiter.ts";
 import type { StoredLeases } from "../leases/stored-leases.ts";
-import type { Answer } from "./answer.ts";
 import type { Caller } from "./caller.ts";
+import type { RouteResponse } from "./route-response.ts";
 import type { ServiceParts } from "./service-parts.ts";
 import type { Scope } from "./token-entry.ts";
 import type { z } from "./vendor.ts";
@@ -65,7 +65,7 @@ export interface Route {
   readonly answers: Readonly<Record<number, Described>>;
   /** Statuses of refusals that only this route has. */
   readonly refusals?: readonly number[];
-  handle(call: Call<unknown, unknown>): Promise<Answer> | Answer;
+  handle(call: Call<unknown, unknown>): Promise<RouteResponse> | RouteResponse;
 }
 
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
@@ -79,7 +79,7 @@ export function route<
     readonly scope?: Route["scope"];
     readonly query?: Query;
     readonly body?: Body;
-    handle(call: Call<Output<Query>, Output<Body>>): Promise<Answer> | Answer;
+    handle(call: Call<Output<Query>, Output<Body>>): Promise<RouteResponse> | RouteResponse;
   },
 ): Route {
   const { query, body, scope, handle } = given;

@@ -1,10 +1,10 @@
-import type { Answer } from "./answer.ts";
 import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";
 import type { Inflight } from "./inflight.ts";
 import { Problem } from "./problem.ts";
 import { readBody, readQuery } from "./read-input.ts";
 import type { RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
+import type { RouteResponse } from "./route-response.ts";
 import type { ServiceParts } from "./service-parts.ts";
 import { isNamespaceMissing, type Tenant } from "./tenant.ts";
 import type { TokenEntry } from "./token-entry.ts";
@@ -27,7 +27,7 @@ export async function runRoute(
   request: Request,
   params: Readonly<Record<string, string>>,
   context: RequestContext,
-): Promise<Answer> {
+): Promise<RouteResponse> {
   const { service, inflight } = runner;
   const { underway, requestId, gate, cutOff } = context;
   if (service.isStopping() && !STOPPING_ROUTES.has(route.path)) {
@@ -47,7 +47,7 @@ export async function runRoute(
     const holder = { token: caller.token?.id, namespace };
     inflight.begin(underway, holder, route.endsLeases === true ? "ending" : "plain", ANSWER_MS);
   }
-  const handled = async (tenant: Tenant | undefined): Promise<Answer> => {
+  const handled = async (tenant: Tenant | undefined): Promise<RouteResponse> => {
     const found = tenant?.tools();
     const tools = found instanceof Promise ? await found : found;
     return route.handle({

@@ -1,6 +1,6 @@
-import type { Answer } from "../answer.ts";
 import { Problem } from "../problem.ts";
 import { type Route, route } from "../route.ts";
+import type { RouteResponse } from "../route-response.ts";
 import * as output from "../schemas/output.ts";
 import { z } from "../vendor.ts";
 
@@ -18,7 +18,7 @@ export const aboutRoutes: readonly Route[] = [
     path: "/readyz",
     summary: "Check that the service accepts requests",
     answers: { 200: { description: "The store is available.", schema: output.readiness } },
-    handle: async ({ service }): Promise<Answer> => {
+    handle: async ({ service }): Promise<RouteResponse> => {
       if (service.isStopping())
         throw new Problem("stopping", "The service is stopping; try another instance, or later.");
       if (await service.isReady()) return { status: 200, body: { status: "ready" } };

@@ -1,4 +1,4 @@
-import { listOf, pageAnswer, pageOf } from "../page.ts";
+import { listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { capacityQuery, listQuery, onResourceQuery } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
@@ -13,7 +13,7 @@ export const acrossRoutes: readonly Route[] = [
     query: onResourceQuery,
     answers: { 200: { description: "Entity ids, sorted.", schema: listOf(output.resourceName) } },
     handle: async ({ limiter, query: { resource, ...page } }) =>
-      pageAnswer(await limiter.listEntitiesWithLimits(resource, pageOf(page))),
+      pageResponse(await limiter.listEntitiesWithLimits(resource, pageOf(page))),
   }),
   route({
     method: "get",
@@ -22,7 +22,7 @@ export const acrossRoutes: readonly Route[] = [
     summary: "List resources with limits of entities",
     query: listQuery,
     answers: { 200: { description: "Resource names, sorted.", schema: listOf(output.resourceName) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.listResourcesWithEntityLimits(pageOf(query))),
+    handle: async ({ limiter, query }) => pageResponse(await limiter.listResourcesWithEntityLimits(pageOf(query))),
   }),
   route({
     method: "get",

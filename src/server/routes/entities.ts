@@ -1,6 +1,6 @@
 import { ensureEntity } from "../../engine/ensure-entity.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
-import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { entitiesQuery, entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
@@ -15,7 +15,7 @@ export const entityRoutes: readonly Route[] = [
     query: entitiesQuery,
     answers: { 200: { description: "Sorted by id.", schema: listOf(output.entity) } },
     handle: async ({ limiter, query }) =>
-      pageAnswer(
+      pageResponse(
         await limiter.listEntities({
           ...pageOf(query),
           ...(query.planId === undefined ? {} : { planId: query.planId }),
@@ -86,7 +86,7 @@ export const entityRoutes: readonly Route[] = [
       const page = await limiter.getChildren(id, pageOf(query));
       // An entity that does not exist has no children either, and whoever misspells one should hear of it.
       if (page.length === 0) await limiter.getEntity(id);
-      return pageAnswer(page);
+      return pageResponse(page);
     },
   }),
   route({
@@ -97,6 +97,6 @@ export const entityRoutes: readonly Route[] = [
     note: "Every set that is stored for it. The set without a resource is its default.",
     query: listQuery,
     answers: { 200: { description: "Sorted by resource.", schema: listOf(output.entityLimits) } },
-    handle: async ({ limiter, id, query }) => pageAnswer(await limiter.listLimits(id, pageOf(query))),
+    handle: async ({ limiter, id, query }) => pageResponse(await limiter.listLimits(id, pageOf(query))),
   }),
 ];

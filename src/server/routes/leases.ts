@@ -1,9 +1,9 @@
 import type { Answered } from "../../leases/stored-leases.ts";
-import type { Answer } from "../answer.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
-import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { grantHeaders } from "../rate-limit-headers.ts";
 import { NS, type Route, route } from "../route.ts";
+import type { RouteResponse } from "../route-response.ts";
 import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 
@@ -20,7 +20,7 @@ export const leaseRoutes: readonly Route[] = [
     query: bucketsQuery,
     answers: { 200: { description: "The open leases.", schema: listOf(output.lease) } },
     handle: async ({ storedLeases, query: { entityId, resource, ...page } }) =>
-      pageAnswer(await storedLeases.list({ ...given({ entityId, resource }), ...pageOf(page) })),
+      pageResponse(await storedLeases.list({ ...given({ entityId, resource }), ...pageOf(page) })),
   }),
   route({
     method: "get",
@@ -58,7 +58,7 @@ export const leaseRoutes: readonly Route[] = [
     answers: KEYED,
     refusals: [422],
     handle: async ({ storedLeases, id, body, request }) =>
-      keyedAnswer(await storedLeases.adjust(id, keyed(body, request)), {}),
+      keyedResponse(await storedLeases.adjust(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
@@ -72,7 +72,7 @@ export const leaseRoutes: readonly Route[] = [
     refusals: [422, 429],
     handle: async ({ service, storedLeases, id, body, request }) => {
       const answered = await storedLeases.consume(id, keyed(body, request));
-      return keyedAnswer(answered, grantHeaders(answered.standings, service.settings.units));
+      return keyedResponse(answered, grantHeaders(answered.standings, service.settings.units));
     },
   }),
   route({
@@ -87,7 +87,7 @@ export const leaseRoutes: readonly Route[] = [
     answers: KEYED,
     refusals: [422],
     handle: async ({ storedLeases, id, body, request }) =>
-      keyedAnswer(await storedLeases.release(id, keyed(body, request)), {}),
+      keyedResponse(await storedLeases.release(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
@@ -123,6 +123,6 @@ export function keyed<Body extends object>(body: Body, request: Request) {
   return given({ ...body, idempotencyKey: idempotencyKeyOf(request) });
 }
 
-function keyedAnswer({ lease, replayed }: Answered, headers: Readonly<Record<string, string>>): Answer {
+function keyedResponse({ lease, replayed }: Answered, headers: Readonly<Record<string, string>>): RouteResponse {
   return { status: 200, body: lease, headers: replayed ? { ...headers, "idempotency-replayed": "true" } : headers };
 }

@@ -3,13 +3,13 @@ import { NotFoundError } from "../../domain/errors.ts";
 import { deleteConfigIf } from "../../engine/conditional-delete.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
-import type { Answer } from "../answer.ts";
 import type { Caller } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { given } from "../page.ts";
 import { etagOf, isMet, type Precondition, preconditionOf, saysSomething } from "../precondition.ts";
 import { Problem } from "../problem.ts";
 import { invalid } from "../read-input.ts";
+import type { RouteResponse } from "../route-response.ts";
 
 /** Who or what the limits of a level are of, as a query names it. */
 export interface LevelQuery {
@@ -53,7 +53,7 @@ function oneOwner(query: LevelQuery): LevelQuery {
 }
 
 /** What a level says itself: limits, policy and, at the system level, what an outage means. */
-export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<Answer> {
+export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<RouteResponse> {
   const config = await partsOf(limiter).admin.getConfig(level, {});
   if (!saysSomething(config)) throw none(level);
   return { status: 200, body: { ...level, ...config }, headers: { etag: etagOf(config) } };
@@ -96,7 +96,7 @@ export async function levelsOf(
 export async function defaultsOf(
   limiter: Limiter,
   page: { readonly limit: number; readonly cursor?: string },
-): Promise<Answer> {
+): Promise<RouteResponse> {
   const { admin } = partsOf(limiter);
   const resources = await limiter.listResources(page);
   const scopes: readonly ConfigScope[] = [
@@ -140,7 +140,7 @@ export interface LevelCall {
 }
 
 /** Sets the limits of a level; the answer says whether something was written. */
-export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody): Promise<Answer> {
+export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody): Promise<RouteResponse> {
   const { limiter, caller } = call;
   const { limits, ...options } = body;
   for (const name of ["onUnavailable", "usageKeptDays"] as const) {
@@ -157,7 +157,7 @@ export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody
 }
 
 /** Deletes the limits of a level. */
-export async function deleteAt(call: LevelCall, level: ConfigScope): Promise<Answer> {
+export async function deleteAt(call: LevelCall, level: ConfigScope): Promise<RouteResponse> {
   const { limiter, caller } = call;
   const { admin } = partsOf(limiter);
   const expected = await expectedOf(call, level);

@@ -1,4 +1,4 @@
-import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import {
   accessBody,
@@ -111,7 +111,7 @@ export const limitRoutes: readonly Route[] = [
     summary: "List resources with default limits",
     query: listQuery,
     answers: { 200: { description: "Resource names.", schema: listOf(output.resourceName) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.listResources(pageOf(query))),
+    handle: async ({ limiter, query }) => pageResponse(await limiter.listResources(pageOf(query))),
   }),
   route({
     method: "put",

@@ -1,5 +1,5 @@
 import type { RefusalRequest } from "../../engine/refusal-counts.ts";
-import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import {
   auditQuery,
@@ -49,7 +49,7 @@ export const lookingRoutes: readonly Route[] = [
     query: bucketsQuery,
     answers: { 200: { description: "Sorted by entity, then by resource.", schema: listOf(output.bucket) } },
     handle: async ({ limiter, query: { entityId, resource, ...page } }) =>
-      pageAnswer(await limiter.listBuckets({ ...given({ entityId, resource }), ...pageOf(page) })),
+      pageResponse(await limiter.listBuckets({ ...given({ entityId, resource }), ...pageOf(page) })),
   }),
   route({
     method: "get",
@@ -60,7 +60,7 @@ export const lookingRoutes: readonly Route[] = [
     query: usageQuery,
     answers: { 200: { description: "Oldest first.", schema: listOf(output.usage) } },
     handle: async ({ limiter, query: { limit, cursor, ...about } }) =>
-      pageAnswer(await limiter.usage({ ...given(about), ...pageOf({ limit, cursor }) })),
+      pageResponse(await limiter.usage({ ...given(about), ...pageOf({ limit, cursor }) })),
   }),
   route({
     method: "get",
@@ -101,7 +101,7 @@ export const lookingRoutes: readonly Route[] = [
     note: "How many requests were refused, by window.",
     query: refusalsQuery,
     answers: { 200: { description: "Oldest first.", schema: listOf(output.refusalCount) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.refusals(refusalRequest(query))),
+    handle: async ({ limiter, query }) => pageResponse(await limiter.refusals(refusalRequest(query))),
   }),
   route({
     method: "get",

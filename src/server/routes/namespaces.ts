@@ -1,7 +1,7 @@
 import { NotFoundError } from "../../domain/errors.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Limiter } from "../../engine/limiter.ts";
-import { listOf, pageAnswer, pageOf } from "../page.ts";
+import { listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { listQuery, namespaceBody, namespacesQuery } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
@@ -22,11 +22,11 @@ export const namespaceRoutes: readonly Route[] = [
       const { namespaces } = caller;
       if (name !== undefined) {
         const isOne = namespaces === "*" || namespaces.includes(name);
-        return pageAnswer(isOne ? await namedPage(limiter, [name], pageOf(page)) : []);
+        return pageResponse(isOne ? await namedPage(limiter, [name], pageOf(page)) : []);
       }
       const isFound = containing(search);
-      if (namespaces === "*") return pageAnswer(await searchedPage(limiter, isFound, pageOf(page)));
-      return pageAnswer(await namedPage(limiter, namespaces.filter(isFound), pageOf(page)));
+      if (namespaces === "*") return pageResponse(await searchedPage(limiter, isFound, pageOf(page)));
+      return pageResponse(await namedPage(limiter, namespaces.filter(isFound), pageOf(page)));
     },
   }),
   route({
@@ -70,7 +70,7 @@ export const namespaceRoutes: readonly Route[] = [
     note: "Those whose data is still stored.",
     query: listQuery,
     answers: { 200: { description: "Namespaces that can be recovered or purged.", schema: listOf(output.namespace) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.listOrphanNamespaces(pageOf(query))),
+    handle: async ({ limiter, query }) => pageResponse(await limiter.listOrphanNamespaces(pageOf(query))),
   }),
   route({
     method: "post",

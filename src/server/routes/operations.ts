@@ -1,6 +1,6 @@
 import type { OperationResult } from "../../engine/policies.ts";
-import type { Answer } from "../answer.ts";
 import { NS, type Route, route } from "../route.ts";
+import type { RouteResponse } from "../route-response.ts";
 import { resetBody, topUpBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 import { keyed } from "./leases.ts";
@@ -39,6 +39,12 @@ export const operationRoutes: readonly Route[] = [
   }),
 ];
 
-function operated({ result, replayed }: { readonly result: OperationResult; readonly replayed: boolean }): Answer {
+function operated({
+  result,
+  replayed,
+}: {
+  readonly result: OperationResult;
+  readonly replayed: boolean;
+}): RouteResponse {
   return { status: 200, body: result, ...(replayed ? { headers: { "idempotency-replayed": "true" } } : {}) };
 }

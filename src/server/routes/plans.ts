@@ -1,4 +1,4 @@
-import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { listQuery, newPlanBody, planPatchBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
@@ -11,7 +11,7 @@ export const planRoutes: readonly Route[] = [
     summary: "List plans",
     query: listQuery,
     answers: { 200: { description: "Sorted by id.", schema: listOf(output.plan) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.listPlans(pageOf(query))),
+    handle: async ({ limiter, query }) => pageResponse(await limiter.listPlans(pageOf(query))),
   }),
   route({
     method: "post",

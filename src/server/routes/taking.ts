@@ -4,7 +4,6 @@ import type { AcquireRequest } from "../../engine/request.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import { standingsIn, withStandings } from "../../leases/refused.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
-import type { Answer } from "../answer.ts";
 import { chargedLease, standingsOfLease } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
@@ -13,6 +12,7 @@ import type { AcquireResult } from "../metrics.ts";
 import { given } from "../page.ts";
 import { grantHeaders, refusalHeaders } from "../rate-limit-headers.ts";
 import { type Call, NS, type Route, route } from "../route.ts";
+import type { RouteResponse } from "../route-response.ts";
 import { acquireBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 import type { z } from "../vendor.ts";
@@ -61,7 +61,7 @@ export const takingRoutes: readonly Route[] = [
 
 type TakeCall = Call<undefined, z.output<typeof acquireBody>>;
 
-async function acquire(call: TakeCall): Promise<Answer> {
+async function acquire(call: TakeCall): Promise<RouteResponse> {
   const { service, namespace, storedLeases } = call;
   const { request, isAtOnce } = requested(call);
   const taken = isAtOnce ? await takenAtOnce(call, request) : await storedLeases.acquire(request);
@@ -72,7 +72,7 @@ async function acquire(call: TakeCall): Promise<Answer> {
   return { status: 201, body: lease, headers: { location, ...headersOf(taken, call) } };
 }
 
-async function attempt(call: TakeCall): Promise<Answer> {
+async function attempt(call: TakeCall): Promise<RouteResponse> {
   const { service, storedLeases } = call;
   const { request, isAtOnce } = requested(call);
   const taken = isAtOnce ? await takenAtOnce(call, request) : await storedLeases.tryAcquire(request);
@@ -119,7 +119,7 @@ function headersOf({ standings, replayed }: Answered, { service }: TakeCall): Re
 }
 
 /** Runs a take, and counts how long it took and what became of it where the library says nothing. */
-async function measured(call: TakeCall, work: () => Promise<Answer>): Promise<Answer> {
+async function measured(call: TakeCall, work: () => Promise<RouteResponse>): Promise<RouteResponse> {
   const { service, namespace, body } = call;
   const startedSeconds = service.seconds();
   const waited = body.wait === undefined ? undefined : service.metrics.waits(body.resource, namespace);

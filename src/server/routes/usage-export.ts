@@ -1,8 +1,8 @@
 import type { UsageFormat } from "../../domain/usage-export.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import type { UsageRequest } from "../../engine/usage-query.ts";
-import type { Answer } from "../answer.ts";
 import { given } from "../page.ts";
+import type { RouteResponse } from "../route-response.ts";
 
 const TYPES: Readonly<Record<UsageFormat, string>> = {
   csv: "text/csv; charset=utf-8",
@@ -20,7 +20,7 @@ export async function usageExported(
     readonly format?: UsageFormat | undefined;
   },
   isHead: boolean,
-): Promise<Answer> {
+): Promise<RouteResponse> {
   const { format = "csv", ...about } = query;
   const headers = {
     "content-type": TYPES[format],

@@ -1,14 +1,14 @@
-import type { Answer } from "./answer.ts";
 import type { AppOptions } from "./app.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
+import type { RouteResponse } from "./route-response.ts";
 
 /** The files of the dashboard as answers. Those under /assets/ have a hash in their names and never change. */
 export function dashboard(): AppOptions["page"] {
   return async (path, request) => {
     const files = await pageFiles();
-    if (path === "/") return fileAnswer(files.index, request, "no-cache");
+    if (path === "/") return fileResponse(files.index, request, "no-cache");
     const file = files.assets.get(path.slice("/assets/".length));
-    return file === undefined ? undefined : fileAnswer(file, request, "public, max-age=31536000, immutable");
+    return file === undefined ? undefined : fileResponse(file, request, "public, max-age=31536000, immutable");
   };
 }
 
@@ -17,7 +17,11 @@ export function noDashboard(): AppOptions["page"] {
   return async () => undefined;
 }
 
-function fileAnswer({ bytes, gzipped, type, etag }: PageFile, { headers, method }: Request, caching: string): Answer {
+function fileResponse(
+  { bytes, gzipped, type, etag }: PageFile,
+  { headers, method }: Request,
+  caching: string,
+): RouteResponse {
   const isGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:\s*,|\s*$))/.test(headers.get("accept-encoding") ?? "");
   const fields = {
     "content-type": type,

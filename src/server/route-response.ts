@@ -1,5 +1,5 @@
 /** What a route answers: JSON, or bytes of another type. */
-export interface Answer {
+export interface RouteResponse {
   readonly status: number;
   /** Becomes JSON; absent with `bytes`, `stream`, and where there is none. */
   readonly body?: unknown;
@@ -13,7 +13,7 @@ const CSP =
   "form-action 'none'; frame-ancestors 'none'";
 
 /** The answer as a response, with the fields that every one has. `own` are those of this request. */
-export function responseOf(answer: Answer, own: Readonly<Record<string, string>>): Response {
+export function responseOf(answer: RouteResponse, own: Readonly<Record<string, string>>): Response {
   const { status, body, bytes, stream, headers } = answer;
   const all: Record<string, string> = {
     "cache-control": "no-store",
