@@ -5,9 +5,9 @@ import { NotFoundError, ValidationError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { parseWith } from "../manifest/parse.ts";
 import type { Store } from "../ports/store.ts";
-import { type Answer, putAnswer } from "../provisioner/answer.ts";
 import { handle, type ProvisionerEvent } from "../provisioner/handler.ts";
 import type { Target } from "../provisioner/properties.ts";
+import { type CustomResourceResponse, putResponse } from "../provisioner/response.ts";
 import { openDynamo } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -24,7 +24,7 @@ const END_MARGIN_MS = 10_000;
 const TIME_DEFAULT_MS = 300_000;
 
 /** The custom resources `Custom::ZaeLimiterTable` and `Custom::ZaeLimiterLimits`, over the table of `TABLE_NAME`. */
-export async function handler(event: ProvisionerEvent, context: LambdaContext = {}): Promise<Answer> {
+export async function handler(event: ProvisionerEvent, context: LambdaContext = {}): Promise<CustomResourceResponse> {
   const table = fromEnvironment("TABLE_NAME");
   if (table === undefined) throw new ValidationError("option_invalid", "TABLE_NAME is not set; set the table's name.");
   const leftMs = context.getRemainingTimeInMillis?.() ?? TIME_DEFAULT_MS;
@@ -38,7 +38,7 @@ export async function handler(event: ProvisionerEvent, context: LambdaContext = 
     open: (namespace) => openNamespace(table, namespace),
     setUp: async () => void (await setUpMadeTable({ stack: table })),
     parse: (text) => parseWith(text, undefined, calendar),
-    put: (url, answer) => putAnswer(url, answer, systemClock),
+    put: (url, answer) => putResponse(url, answer, systemClock),
     signal: AbortSignal.timeout(Math.max(1, leftMs - END_MARGIN_MS)),
   });
   const { RequestType } = event;

@@ -5,10 +5,10 @@ import type { Limiter } from "../engine/limiter.ts";
 import { applyManifest } from "../manifest/apply.ts";
 import { type Manifest, ManifestInvalid } from "../manifest/manifest.ts";
 import { type Plan, type PlanOptions, planManifest } from "../manifest/plan.ts";
-import type { Answer } from "./answer.ts";
 import { isIdOf, physicalId } from "./physical-id.ts";
 import { namespacesOf, registerMissing, TABLE_RESOURCE } from "./prepared-table.ts";
 import { leftoversOf, manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
+import type { CustomResourceResponse } from "./response.ts";
 
 /** What CloudFormation asks of a custom resource. */
 export interface ProvisionerEvent {
@@ -36,22 +36,22 @@ export interface ProvisionerParts {
   readonly setUp: () => Promise<void>;
   readonly parse: (text: string) => Manifest;
   /** Hands the answer to CloudFormation. */
-  readonly put: (url: string, answer: Answer) => Promise<void>;
+  readonly put: (url: string, answer: CustomResourceResponse) => Promise<void>;
   /** Ends the work in time for an answer. */
   readonly signal: AbortSignal;
 }
 
 /** Does what is asked and answers, whatever happens: CloudFormation waits for it. */
-export async function handle(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Answer> {
+export async function handle(event: ProvisionerEvent, parts: ProvisionerParts): Promise<CustomResourceResponse> {
   requireRequest(event);
   const { StackId, RequestId, LogicalResourceId, ResponseURL } = event;
   const result = await resultOf(event, parts);
-  const answer: Answer = { ...result, StackId, RequestId, LogicalResourceId };
+  const answer: CustomResourceResponse = { ...result, StackId, RequestId, LogicalResourceId };
   await parts.put(ResponseURL, answer);
   return answer;
 }
 
-type Result = Pick<Answer, "Status" | "Reason" | "PhysicalResourceId" | "Data">;
+type Result = Pick<CustomResourceResponse, "Status" | "Reason" | "PhysicalResourceId" | "Data">;
 
 async function resultOf(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { PhysicalResourceId: before, RequestId } = event;

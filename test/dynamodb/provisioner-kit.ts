@@ -2,8 +2,8 @@ import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { handler } from "../../src/entry/provisioner.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
-import type { Answer } from "../../src/provisioner/answer.ts";
 import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
+import type { CustomResourceResponse } from "../../src/provisioner/response.ts";
 import { serve } from "../engines/http-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
@@ -14,13 +14,16 @@ type Asked = Partial<ProvisionerEvent> & Pick<ProvisionerEvent, "RequestType">;
 /** A table, its provisioner as Lambda runs it, and CloudFormation's address for answers. */
 export async function newStack(dynamodb: DynamodbLocal, t: TestContext) {
   const ground = await newGround(dynamodb, t);
-  const puts: { readonly method: string | undefined; readonly type: string | undefined; readonly answer: Answer }[] =
-    [];
+  const puts: {
+    readonly method: string | undefined;
+    readonly type: string | undefined;
+    readonly answer: CustomResourceResponse;
+  }[] = [];
   const replies: number[] = [];
   const { url } = await serve(t, async (request, response) => {
     const body = await text(request);
     const { method, headers } = request;
-    puts.push({ method, type: headers["content-type"], answer: JSON.parse(body) as Answer });
+    puts.push({ method, type: headers["content-type"], answer: JSON.parse(body) as CustomResourceResponse });
     response.statusCode = replies.shift() ?? 200;
     response.end();
   });
@@ -35,7 +38,7 @@ export async function newStack(dynamodb: DynamodbLocal, t: TestContext) {
     ResourceProperties: { ServiceToken: "arn:aws:lambda:x", TableName: ground.table, ...asked.ResourceProperties },
   });
   /** The answer that CloudFormation got. */
-  const ask = async (asked: Asked): Promise<Answer> => {
+  const ask = async (asked: Asked): Promise<CustomResourceResponse> => {
     process.env.TABLE_NAME = ground.table;
     puts.length = 0;
     await handler(eventOf(asked));

@@ -5,9 +5,9 @@ import { parseManifest } from "../../src/entry/manifest.ts";
 import { handler } from "../../src/entry/provisioner.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import { cfnTemplateOf } from "../../src/manifest/cfn-template.ts";
-import { type Answer, answerText, putAnswer } from "../../src/provisioner/answer.ts";
 import { handle, type ProvisionerEvent } from "../../src/provisioner/handler.ts";
 import type { Properties } from "../../src/provisioner/properties.ts";
+import { type CustomResourceResponse, putResponse, responseText } from "../../src/provisioner/response.ts";
 import { apply, plan } from "../manifest/apply-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { asInLambda, newStack } from "./provisioner-kit.ts";
@@ -191,9 +191,9 @@ entities:
     const made = await ask({ RequestType: "Create", ResourceProperties: { Resources: many } });
     assert.deepEqual(made.Data, { ...NOTHING, create: 48 });
     assert.ok(Buffer.byteLength(JSON.stringify(puts[0]?.answer)) < 1_000);
-    const long = answerText({ ...made, Status: "FAILED", Reason: "ä".repeat(9_000) });
+    const long = responseText({ ...made, Status: "FAILED", Reason: "ä".repeat(9_000) });
     assert.ok(Buffer.byteLength(long) <= 4_096 && Buffer.byteLength(long) > 3_500);
-    assert.ok((JSON.parse(long) as Answer).Reason?.endsWith("ä ..."));
+    assert.ok((JSON.parse(long) as CustomResourceResponse).Reason?.endsWith("ä ..."));
   });
 
   test("Y15 a write that fails is told as a failure, in one sentence", async (t) => {
@@ -286,11 +286,11 @@ entities:
     const waits: number[] = [];
     const clock = { now: () => 0, sleep: async (ms: number) => void waits.push(ms) };
     replies.push(503, 500);
-    await putAnswer(url, answer, clock);
+    await putResponse(url, answer, clock);
     assert.deepEqual([puts.length, waits], [4, [500, 1_000]]);
     replies.push(403, 403, 403, 403);
-    await assert.rejects(putAnswer(url, answer, clock), /HTTP 403/, "Lambda asks again then");
-    await assert.rejects(putAnswer("http://127.0.0.1:1/closed", answer, clock), /ECONNREFUSED/);
+    await assert.rejects(putResponse(url, answer, clock), /HTTP 403/, "Lambda asks again then");
+    await assert.rejects(putResponse("http://127.0.0.1:1/closed", answer, clock), /ECONNREFUSED/);
   });
 
   test("when the time is over, what was done is told and the rest is left to the next update", async (t) => {
@@ -321,7 +321,7 @@ function handleOn(
   event: ProvisionerEvent,
   open: () => Promise<RateLimiter>,
   signal = new AbortController().signal,
-): Promise<Answer> {
+): Promise<CustomResourceResponse> {
   const table = event.ResourceProperties?.TableName as string;
   const setUp = async () => {};
   return handle(event, { table, open, setUp, parse: parseManifest, put: async () => {}, signal });

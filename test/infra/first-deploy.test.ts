@@ -9,8 +9,8 @@ import { RateLimiter as Construct, type RateLimiterProps } from "../../src/entry
 import { RateLimiter } from "../../src/entry/index.ts";
 import { handler } from "../../src/entry/provisioner.ts";
 import { template } from "../../src/infra/template.ts";
-import type { Answer } from "../../src/provisioner/answer.ts";
 import type { Properties } from "../../src/provisioner/properties.ts";
+import type { CustomResourceResponse } from "../../src/provisioner/response.ts";
 import { here } from "../cli/in-process.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { asInLambda } from "../dynamodb/provisioner-kit.ts";
@@ -43,10 +43,10 @@ async function emptyTable(t: TestContext, dynamodb: DynamodbLocal, expiry: boole
 }
 
 /** Asks the provisioner for every custom resource of a template, and answers with what CloudFormation was told. */
-async function played(t: TestContext, resources: Resources, table: string): Promise<readonly Answer[]> {
+async function played(t: TestContext, resources: Resources, table: string): Promise<readonly CustomResourceResponse[]> {
   const { url } = await serve(t, (request, response) => void request.resume().on("end", () => response.end()));
   process.env.TABLE_NAME = table;
-  const answers: Answer[] = [];
+  const answers: CustomResourceResponse[] = [];
   const custom = Object.entries(resources).filter(([, { Type }]) => Type.startsWith("Custom::"));
   // The table's own last: CloudFormation promises no order but that of dependencies.
   for (const [LogicalResourceId, { Type, Properties: properties }] of custom.toReversed()) {

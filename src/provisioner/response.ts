@@ -3,7 +3,7 @@ import { request as https } from "node:https";
 import type { Clock } from "../ports/system.ts";
 
 /** What CloudFormation is told. */
-export interface Answer {
+export interface CustomResourceResponse {
   readonly Status: "SUCCESS" | "FAILED";
   /** Of a failure: one sentence. */
   readonly Reason?: string;
@@ -16,14 +16,14 @@ export interface Answer {
 }
 
 /** CloudFormation takes no answer of more bytes. */
-const ANSWER_BYTES_MAX = 4096;
+const RESPONSE_BYTES_MAX = 4096;
 const ATTEMPTS_MAX = 4;
 const TIMEOUT_MS = 10_000;
 
 /** The answer as it is sent: a reason that is too long for it is cut. */
-export function answerText(answer: Answer): string {
+export function responseText(answer: CustomResourceResponse): string {
   let text = JSON.stringify(answer);
-  for (let reason = answer.Reason ?? ""; Buffer.byteLength(text) > ANSWER_BYTES_MAX && reason.length > 0; ) {
+  for (let reason = answer.Reason ?? ""; Buffer.byteLength(text) > RESPONSE_BYTES_MAX && reason.length > 0; ) {
     reason = reason.slice(0, Math.floor(reason.length * 0.9));
     text = JSON.stringify({ ...answer, Reason: `${reason} ...` });
   }
@@ -31,8 +31,8 @@ export function answerText(answer: Answer): string {
 }
 
 /** Puts the answer where CloudFormation waits for it; again after a moment where that fails. */
-export async function putAnswer(url: string, answer: Answer, clock: Clock): Promise<void> {
-  const body = answerText(answer);
+export async function putResponse(url: string, answer: CustomResourceResponse, clock: Clock): Promise<void> {
+  const body = responseText(answer);
   for (let attempt = 1; ; attempt++) {
     try {
       return await put(url, body);
