@@ -9,6 +9,7 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions } f
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
 import { unwritable, writeWhole } from "../files.ts";
 import { loadtestText } from "../loadtest-text.ts";
+import { printValue } from "../print.ts";
 import { namedTable } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
 
@@ -45,8 +46,7 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
       );
   },
   run: async (context, options) => {
-    const { output, interrupted } = context;
-    const isJson = options.json === true || options.ndjson === true;
+    const { interrupted } = context;
     const scenario = choiceOf(options.scenario, SCENARIO_NAMES, "--scenario");
     const asked = { durationMs: durationMs(options.duration, "--duration"), ...limitsOf(options) };
     if (asked.durationMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
@@ -67,7 +67,7 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
       const { htmlReport } = await import("../../loadtest/html-report.ts");
       await writeWhole(options.html, htmlReport(report, detail));
     }
-    await output.write(isJson ? `${JSON.stringify(report)}\n` : loadtestText(report));
+    await printValue(context, options, report, () => loadtestText(report));
     return report.admission.excessTokens > 0 || report.errors > 0 ? EXIT.refused : EXIT.done;
   },
 };
