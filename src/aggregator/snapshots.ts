@@ -18,6 +18,7 @@ import {
 import { UsageKept } from "../adapters/dynamodb/usage-kept.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
+import { pagesOf } from "../domain/paging.ts";
 import { overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
 import type { UsageStore } from "../ports/usage-store.ts";
 
@@ -73,20 +74,15 @@ async function copy({ records, usage }: SnapshotParts, copied: Copied): Promise<
   const toMs = windowStartMs(window, closedUntilMs);
   const fromMs = windowStartMs(window, doneMs);
   if (toMs <= fromMs) return;
-  for (let cursor: string | undefined, isMore = true; isMore; ) {
-    const page = await usage(namespaceId).query(
-      { window, fromMs, toMs },
-      { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) },
-    );
-    for (let i = 0; i < page.items.length; i += AT_ONCE) {
-      const writes = page.items.slice(i, i + AT_ONCE).map((snapshot) => {
+  const asked = { window, fromMs, toMs };
+  for await (const { items } of pagesOf((from) => usage(namespaceId).query(asked, { limit: PAGE, ...from }))) {
+    for (let i = 0; i < items.length; i += AT_ONCE) {
+      const writes = items.slice(i, i + AT_ONCE).map((snapshot) => {
         const item = snapshotItem(namespaceId, snapshot, kept.keptS);
         return putRecord(usageKey(namespaceId, snapshot), item, undefined);
       });
       await records.transact(writes);
     }
-    cursor = page.cursor;
-    isMore = cursor !== undefined;
   }
   const set = { ...texts(systemIndexKeys(namespaceId)), [window]: { N: String(toMs) } };
   await records.transact([updateRecord(key, { set }, undefined)]);

@@ -125,22 +125,22 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     path: ["access", "set"],
     summary: "Disable an entity or resource, or bypass or enforce its limits",
-    load: async () => (await import("./commands/access-set.ts")).accessSet,
+    load: async () => (await import("./commands/access.ts")).accessSet,
   },
   {
     path: ["access", "show"],
     summary: "Show the access set for exactly this entity, resource or pair",
-    load: async () => (await import("./commands/access-show.ts")).accessShow,
+    load: async () => (await import("./commands/access.ts")).accessShow,
   },
   {
     path: ["cascade", "set"],
     summary: "Override whether parents are charged",
-    load: async () => (await import("./commands/cascade-set.ts")).cascadeSet,
+    load: async () => (await import("./commands/cascade.ts")).cascadeSet,
   },
   {
     path: ["cascade", "show"],
     summary: "Show the cascade set for exactly this entity, resource or pair",
-    load: async () => (await import("./commands/cascade-show.ts")).cascadeShow,
+    load: async () => (await import("./commands/cascade.ts")).cascadeShow,
   },
   {
     path: ["namespace", "register"],

@@ -1,3 +1,4 @@
+import { Option } from "commander";
 import { NotFoundError } from "../domain/errors.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Entity } from "../entry/index.ts";
@@ -9,6 +10,11 @@ interface Named {
   readonly entityId?: string | undefined;
   readonly resource?: string | undefined;
   readonly allowUnknown?: boolean | undefined;
+}
+
+/** The way past `requireKnown`. */
+export function allowUnknownOption(): Option {
+  return new Option("--allow-unknown", "accept an entity or resource that does not exist yet");
 }
 
 /** How many names are read to find a near one. */

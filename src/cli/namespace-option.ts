@@ -1,5 +1,6 @@
 import { NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import { pagesOf } from "../domain/paging.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namedTable } from "./store-option.ts";
 
@@ -19,13 +20,10 @@ export async function namespaceIdFor(options: GlobalOptions, context: CommandCon
     if (active !== undefined) return active.id;
     // The events of a namespace outlive it too.
     const others: string[] = [];
-    for (let cursor: string | undefined, isMore = true; isMore; ) {
-      const page = await store.namespaces.listOrphans({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
-      const found = page.items.find((namespace: Namespace) => namespace.id === name || namespace.name === name);
+    for await (const { items } of pagesOf((from) => store.namespaces.listOrphans({ limit: 100, ...from }))) {
+      const found = items.find((namespace) => namespace.id === name || namespace.name === name);
       if (found !== undefined) return found.id;
-      others.push(...page.items.map(({ id }) => id));
-      cursor = page.cursor;
-      isMore = cursor !== undefined;
+      others.push(...items.map(({ id }) => id));
     }
     const known = (await store.namespaces.list({ limit: 10 })).items.map((namespace: Namespace) => namespace.name);
     throw new NotFoundError(

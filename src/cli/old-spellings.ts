@@ -1,9 +1,9 @@
 import type { CommandFile, GlobalOptions } from "./command.ts";
 import { repeated } from "./command.ts";
-import { accessSet } from "./commands/access-set.ts";
+import { accessSet } from "./commands/access.ts";
 import { bucketReset } from "./commands/bucket-reset.ts";
 import { bucketTopUp } from "./commands/bucket-top-up.ts";
-import { cascadeSet } from "./commands/cascade-set.ts";
+import { cascadeSet } from "./commands/cascade.ts";
 import { entityUpdate } from "./commands/entity-update.ts";
 import { resourceList } from "./commands/resource-list.ts";
 import { UsageError } from "./exit-code.ts";

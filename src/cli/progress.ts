@@ -1,16 +1,25 @@
 import type { CommandContext, GlobalOptions } from "./command.ts";
 
-/** Something that takes long says so, on stderr, if that is a terminal. */
+/** Something that takes long says so, in one line on stderr, if that is a terminal. */
 export interface Progress {
   /** What has been done so far. */
   tell(text: string): void;
   end(): void;
 }
 
-const SILENT: Progress = { tell: () => {}, end: () => {} };
+export const SILENT: Progress = { tell: () => {}, end: () => {} };
 
-/** Shows itself once a second has passed. */
-export function progressOf({ output, terminal }: CommandContext, { quiet }: GlobalOptions): Progress {
+/** Of what may take long: shows itself once a second has passed. */
+export function progressOf(context: CommandContext, options: GlobalOptions): Progress {
+  return progressLine(context, options, 1_000);
+}
+
+/** Of what certainly does: shows itself at once. */
+export function progressFromStart(context: CommandContext, options: GlobalOptions): Progress {
+  return progressLine(context, options, 0);
+}
+
+function progressLine({ output, terminal }: CommandContext, { quiet }: GlobalOptions, afterMs: number): Progress {
   if (!terminal.stderr || quiet === true) return SILENT;
   const beganMs = performance.now();
   let shownMs = beganMs;
@@ -18,7 +27,7 @@ export function progressOf({ output, terminal }: CommandContext, { quiet }: Glob
   return {
     tell: (text) => {
       const nowMs = performance.now();
-      if (nowMs - beganMs < 1_000 || (isShown && nowMs - shownMs < 100)) return;
+      if (nowMs - beganMs < afterMs || (isShown && nowMs - shownMs < 100)) return;
       shownMs = nowMs;
       isShown = true;
       output.note(`\r\x1b[K${text}`);

@@ -7,7 +7,7 @@ import { UsageError } from "./exit-code.ts";
 import { timeoutOf } from "./on-store.ts";
 import { isJson } from "./print.ts";
 import { besidesStacks } from "./stack-words.ts";
-import { namedTable } from "./store-option.ts";
+import { namedTable, useProfile } from "./store-option.ts";
 import { printable } from "./table.ts";
 
 /** What every command on a stack may be given besides. */
@@ -36,9 +36,8 @@ export function stackNameIn(options: StackCommandOptions, context: CommandContex
 }
 
 export function awsConfigOf(options: GlobalOptions): AwsConfig {
-  const { region, endpointUrl, profile } = options;
-  // The SDK reads it from there.
-  if (profile !== undefined) process.env.AWS_PROFILE = profile;
+  const { region, endpointUrl } = options;
+  useProfile(options);
   return { region, endpoint: endpointUrl, timeoutMs: timeoutOf(options) };
 }
 

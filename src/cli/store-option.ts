@@ -73,9 +73,8 @@ export function requiredTable(options: GlobalOptions, context: CommandContext, c
 }
 
 function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TableTarget {
-  const { region, endpointUrl: endpoint, profile } = options;
-  // The SDK reads it from there.
-  if (profile !== undefined) process.env.AWS_PROFILE = profile;
+  const { region, endpointUrl: endpoint } = options;
+  useProfile(options);
   const isShared = options.sharedTable === true || env.ZAEL_SHARED_TABLE === "1";
   return {
     stack,
@@ -83,6 +82,11 @@ function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(isShared ? { sharedTable: true } : {}),
   };
+}
+
+/** The SDK reads the profile from the environment. */
+export function useProfile({ profile }: GlobalOptions): void {
+  if (profile !== undefined) process.env.AWS_PROFILE = profile;
 }
 
 /** Whoever names a region means a table: a file must not be changed in its place. */

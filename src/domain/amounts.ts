@@ -49,6 +49,14 @@ export function amountsOf(tokens: Tokens, use: AmountUse): readonly Amount[] {
 
 const NOTHING: readonly Amount[] = Object.freeze([]);
 
+/** The way back, for events: tokens by name, those of one name added up. */
+export function tokensByName(amounts: readonly Amount[]): Readonly<Record<string, number>> {
+  // A map, because a limit may be called "constructor", which every plain object has already.
+  const sums = new Map<string, number>();
+  for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  return Object.fromEntries(Array.from(sums, ([name, milli]) => [name, milli / 1000]));
+}
+
 /** The amounts that are bought for limits of one bucket; here the names are those of limits, whatever they count. */
 export function topUpAmounts(
   tokens: Tokens,

@@ -24,6 +24,12 @@ export class KnownNames<Options> {
     return given;
   }
 
+  /** Whether `check` would find nothing in an object. */
+  areAll(given: object): boolean {
+    for (const name in given) if (!this.#names.has(name)) return false;
+    return true;
+  }
+
   /** Those of the options given that are known, for one of several that options are handed to. */
   pick<Given extends Partial<Options>>(given: Given): Pick<Given, keyof Options & keyof Given> {
     const known = Object.entries(given).filter(([name]) => this.#names.has(name));

@@ -11,3 +11,15 @@ export interface Page<Item> {
   /** Absent on the last page. */
   readonly cursor?: string;
 }
+
+/** Pages one after the other, each asked for with the cursor of the page before, until one has none or the reader stops. */
+export async function* pagesOf<APage extends { readonly cursor?: string }>(
+  fetch: (from: Pick<PageRequest, "cursor">) => PromiseLike<APage> | APage,
+): AsyncGenerator<APage, void, undefined> {
+  let cursor: string | undefined;
+  do {
+    const page = await fetch(cursor === undefined ? {} : { cursor });
+    yield page;
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+}

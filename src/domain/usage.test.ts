@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { summarize, type UsageSnapshot, windowEndMs, windowStartMs } from "./usage.ts";
+import { type UsageSnapshot, UsageTally, windowEndMs, windowStartMs } from "./usage.ts";
 
 const at = (iso: string): number => Date.parse(iso);
 
@@ -57,6 +57,12 @@ function snapshot(hour: number, counters: Record<string, number>, requests: numb
     overdrafts: {},
     bypassed: {},
   };
+}
+
+function summarize(snapshots: readonly UsageSnapshot[]) {
+  const tally = new UsageTally();
+  for (const each of snapshots) tally.add(each);
+  return tally.summary();
 }
 
 test("an average counts only the windows that have the counter", () => {

@@ -72,12 +72,6 @@ export function windowEndMs(window: UsageWindow, startMs: number): number {
   return monthStartMs(startMs, 1);
 }
 
-export function summarize(snapshots: Iterable<UsageSnapshot>): UsageSummary {
-  const tally = new UsageTally();
-  for (const snapshot of snapshots) tally.add(snapshot);
-  return tally.summary();
-}
-
 /** Adds snapshots up as they come; it holds one number a limit, however many they are. */
 export class UsageTally {
   // Maps, because a limit may be called "constructor", which every plain object has already.

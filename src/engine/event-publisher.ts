@@ -1,4 +1,4 @@
-import type { Amount } from "../domain/amounts.ts";
+import { type Amount, tokensByName } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
@@ -55,7 +55,7 @@ export class EventPublisher {
 
   charged(about: About, amounts: readonly Amount[], reason: ChargedEvent["reason"]): void {
     if (this.#events.charged.active) {
-      this.#events.charged.publish({ ...this.#on(about), amounts: tokensOf(amounts), reason });
+      this.#events.charged.publish({ ...this.#on(about), amounts: tokensByName(amounts), reason });
     }
   }
 
@@ -65,7 +65,7 @@ export class EventPublisher {
     { reason, confirmed }: Pick<GaveBackEvent, "reason" | "confirmed">,
   ): void {
     if (this.#events.gaveBack.active) {
-      this.#events.gaveBack.publish({ ...this.#on(about), amounts: tokensOf(amounts), reason, confirmed });
+      this.#events.gaveBack.publish({ ...this.#on(about), amounts: tokensByName(amounts), reason, confirmed });
     }
   }
 
@@ -83,7 +83,7 @@ export class EventPublisher {
   }
 
   #acquiredFrom(about: About, take: readonly Amount[], role: AcquiredEvent["role"]): AcquiredEvent {
-    return { ...this.#on(about), consumed: tokensOf(take), role };
+    return { ...this.#on(about), consumed: tokensByName(take), role };
   }
 
   #on({ entityId, resource, requestId }: About) {
@@ -100,12 +100,6 @@ function addTo(
   const known = totals.get(bucket.id);
   if (known === undefined) totals.set(bucket.id, { bucket, take: [...take] });
   else known.take.push(...take);
-}
-
-function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
-  const tokens: Record<string, number> = {};
-  for (const { limit, milli } of amounts) tokens[limit] = (tokens[limit] ?? 0) + milli / 1000;
-  return tokens;
 }
 
 /** One line about a fault, for messages. */

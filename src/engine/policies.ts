@@ -1,5 +1,5 @@
 import { wholeTokens } from "../bucket/level.ts";
-import { type Amount, type Tokens, topUpAmounts, topUpTooLarge } from "../domain/amounts.ts";
+import { type Tokens, tokensByName, topUpAmounts, topUpTooLarge } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { noLimits } from "../domain/charge-errors.ts";
@@ -121,7 +121,7 @@ export class Policies {
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = topUpAmounts(request.amounts, link.bucket, link.set.limits);
-    const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
+    const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensByName(amounts) });
     const reply = await this.#acquirer.client.topUp(operation, amounts);
     if (reply.kind !== "tooLarge") return resultOf(request, reply);
     throw topUpTooLarge(reply.limit, link.bucket, request.amounts[reply.limit]);
@@ -190,10 +190,6 @@ function scopeOf(where: PolicyScope): ConfigScope {
   }
   if (resource !== undefined) return { level: "resource", resource };
   throw new ValidationError("scope_missing", "Neither entityId nor resource is given; give one or both.");
-}
-
-function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
-  return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
 }
 
 function resultOf(

@@ -119,32 +119,15 @@ const REQUEST = new KnownNames<AcquireRequest>({
 });
 
 /**
- * Whether all names of a request are known. Every acquire asks this. Nearly every request has three names, which are counted
- * rather than compared; for the others a comparison of constants costs less than a look into a set. A question may be asked
- * with the request that it is about, so the names are those of a request there, too.
+ * Whether all names of a request are known. Every acquire asks this, and nearly every request has three names, which are counted
+ * rather than looked up. A question may be asked with the request that it is about, so the names are those of a request there, too.
  */
 export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   let names = 0;
   for (const _ in request) names++;
   const { entityId, resource, consume } = request;
   if (names === 3 && entityId !== undefined && resource !== undefined && consume !== undefined) return true;
-  for (const name in request) {
-    switch (name) {
-      case "entityId":
-      case "resource":
-      case "consume":
-      case "limits":
-      case "also":
-      case "wait":
-      case "atomic":
-      case "requestId":
-      case "signal":
-        continue;
-      default:
-        return false;
-    }
-  }
-  return true;
+  return REQUEST.areAll(request);
 }
 
 /** Throws for a request, or a question, that is none or has a name that would be ignored. */

@@ -2,6 +2,7 @@ import { systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { checkLogLevel, createLog } from "../aggregator/log.ts";
 import { NotFoundError, ValidationError } from "../domain/errors.ts";
+import { pagesOf } from "../domain/paging.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { parseWith } from "../manifest/parse.ts";
 import type { Store } from "../ports/store.ts";
@@ -65,13 +66,9 @@ async function nameOf(table: string, id: string, sharedTable: boolean): Promise<
 }
 
 async function nameIn({ namespaces }: Store, id: string): Promise<string> {
-  for (let cursor: string | undefined; ; ) {
-    const page = await namespaces.list({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
-    const found = page.items.find((each) => each.id === id);
+  for await (const { items } of pagesOf((from) => namespaces.list({ limit: 100, ...from }))) {
+    const found = items.find((each) => each.id === id);
     if (found !== undefined) return found.name;
-    cursor = page.cursor;
-    if (cursor === undefined) {
-      throw new NotFoundError("namespace_not_found", `There is no namespace with the id "${id}"; correct NamespaceId.`);
-    }
   }
+  throw new NotFoundError("namespace_not_found", `There is no namespace with the id "${id}"; correct NamespaceId.`);
 }

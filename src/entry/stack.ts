@@ -129,15 +129,10 @@ async function keepUsage(
 ): Promise<void> {
   const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, sharedTable, timeoutMs: 10_000 });
   try {
-    for (let cursor: string | undefined; ; ) {
-      const page = await limiter.listNamespaces({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
-      for (const { name } of page) {
-        const tenant = limiter.namespace(name);
-        const { limits, usageKeptDays, ...others } = await tenant.getSystemDefaults();
-        if (usageKeptDays !== days) await tenant.setSystemDefaults(limits, { ...others, usageKeptDays: days });
-      }
-      cursor = page.cursor;
-      if (cursor === undefined) return;
+    for await (const { name } of limiter.listNamespaces({ limit: 100 })) {
+      const tenant = limiter.namespace(name);
+      const { limits, usageKeptDays, ...others } = await tenant.getSystemDefaults();
+      if (usageKeptDays !== days) await tenant.setSystemDefaults(limits, { ...others, usageKeptDays: days });
     }
   } finally {
     await limiter.close();

@@ -9,6 +9,7 @@ import type { AcquireRequest } from "../engine/request.ts";
 import { acquireWaiting } from "../engine/waiting.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
+import { REPEATS_MAX } from "./change-plan.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import type { KeyedResult } from "./once.ts";
 import { recordOf } from "./record-of.ts";
@@ -29,9 +30,6 @@ export interface Taking {
   readonly onExpiry: OnExpiry;
   readonly idempotencyKey: string | undefined;
 }
-
-/** How often a write whose answer was lost is sent again; a store that has a line to lose it on has done so before. */
-const REPEATS_MAX = 1;
 
 /** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */
 export class LeaseTaking {

@@ -3,6 +3,7 @@ import { auditIdOf, planAuditId } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkOwner } from "../domain/names.ts";
+import { pagesOf } from "../domain/paging.ts";
 import { isSameValue, type OwnedPiece, type Piece, type PieceValue, pieceKey, scopeOfPiece } from "../domain/piece.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
@@ -80,20 +81,15 @@ async function culpritOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): P
   const ownId = piece.what === "plan" ? planAuditId(piece.planId ?? "") : (piece.entityId ?? "");
   const entityId = scope === undefined ? ownId : auditIdOf(scope);
   let looked = 0;
-  for (let cursor: string | undefined, isMore = true; isMore && looked < LOOKED_AT_MAX; ) {
-    const page = await deps.scope.audit.list(
-      { entityId },
-      { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) },
-    );
-    for (const event of page.items) {
+  for await (const { items } of pagesOf((from) => deps.scope.audit.list({ entityId }, { limit: PAGE, ...from }))) {
+    for (const event of items) {
       if (event.atMs < atMs) return undefined;
       if (!isAbout(event, piece)) continue;
       const { principal, action } = event;
       return { ...(principal === undefined ? {} : { principal }), action, atMs: event.atMs };
     }
-    looked += page.items.length;
-    cursor = page.cursor;
-    isMore = cursor !== undefined;
+    looked += items.length;
+    if (looked >= LOOKED_AT_MAX) return undefined;
   }
   return undefined;
 }

@@ -1,5 +1,5 @@
 import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import { type Page, type PageRequest, pagesOf } from "../domain/paging.ts";
 import {
   type OwnedPiece,
   type Piece,
@@ -65,15 +65,8 @@ export function allConfigs(
 
 export async function allOf<Item>(fetch: (page: PageRequest) => MaybePromise<Page<Item>>): Promise<readonly Item[]> {
   const found: Item[] = [];
-  for (let cursor: string | undefined, isMore = true; isMore; ) {
-    const page: Page<Item> = await fetch({
-      limit: PAGE,
-      mayBeShort: true,
-      ...(cursor === undefined ? {} : { cursor }),
-    });
-    for (const item of page.items) found.push(item);
-    cursor = page.cursor;
-    isMore = cursor !== undefined;
+  for await (const { items } of pagesOf((from) => fetch({ limit: PAGE, mayBeShort: true, ...from }))) {
+    for (const item of items) found.push(item);
   }
   return found;
 }

@@ -18,12 +18,7 @@ export function namespacesOf({ Namespaces: names = [] }: Properties): readonly s
 /** Registers what is not there; how many. What is no longer asked for stays: a namespace holds limits and usage. */
 export async function registerMissing(limiter: Limiter, names: readonly string[], principal: string): Promise<number> {
   const known = new Set<string>();
-  for (let cursor: string | undefined; ; ) {
-    const page = await limiter.listNamespaces({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
-    for (const { name } of page) known.add(name);
-    cursor = page.cursor;
-    if (cursor === undefined) break;
-  }
+  for await (const { name } of limiter.listNamespaces({ limit: 100 })) known.add(name);
   const missing = names.filter((name) => !known.has(name));
   for (const name of missing) await limiter.registerNamespace(name, { principal });
   return missing.length;

@@ -193,3 +193,19 @@ test("an outage that blocks is told as unavailable, one that lets through as deg
   assert.equal(unavailable.length, 2);
   assert.equal(degraded.length, 1);
 });
+
+test("events of a limit called constructor say its tokens as a number", async (t) => {
+  const acquired = heard(t, CHANNELS.acquired);
+  const gaveBack = heard(t, CHANNELS.gaveBack);
+  const { limiter } = await openLimiter();
+  await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("constructor", 60)]);
+  await (await limiter.acquire({ ...gpt, consume: { constructor: 3 } as Record<string, number> })).rollback();
+  assert.deepEqual(
+    acquired.map(({ consumed }) => Object.entries(consumed)),
+    [[["constructor", 3]]],
+  );
+  assert.deepEqual(
+    gaveBack.map(({ amounts }) => Object.entries(amounts)),
+    [[["constructor", 3]]],
+  );
+});

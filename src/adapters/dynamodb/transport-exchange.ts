@@ -29,12 +29,15 @@ export interface ExchangeInit {
 }
 
 /**
- * One request and its answer, told by undici's calls. An object for each call, and little else:
- *
- * - queued: undici has it and no socket yet. Whatever goes wrong, the service has not seen it: `unsent`.
+ * - queued: it has no socket yet, or none any more. Whatever goes wrong, the service has not seen it: `unsent`.
  * - written: from `onRequestStart` on. Whatever goes wrong, nobody knows: `lost`.
  * - late: its time is over and the caller has been told `lost`; the socket is kept for a while, for `later`.
+ * - dropped: the caller was told `unsent` while it was queued, so it must not be written any more.
+ * - answered: the caller has all that there is to be had.
  */
+type ExchangeState = "queued" | "written" | "late" | "dropped" | "answered";
+
+/** One request and its answer, told by undici's calls. An object for each call, and little else. */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly operation: DynamoOperation;
   readonly body: string;
@@ -44,14 +47,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   signedMs = 0;
   /** The server's time in the last answer; NaN if it said none. */
   dateMs = Number.NaN;
-  /** Settled before it was written: must not be written any more. */
-  isDropped = false;
   readonly #host: ExchangeHost;
   readonly #readItem: DynamoCall["readItem"];
   #resolve: (answer: DynamoAnswer) => void;
   #timer: NodeJS.Timeout;
-  #isLate = false;
-  #isWritten = false;
+  #state: ExchangeState = "queued";
   #controller: Dispatcher.DispatchController | undefined;
   #sent: unknown;
   #status = 0;
@@ -67,12 +67,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(onTime, timeoutMs, this, timeoutMs);
   }
 
+  get isDropped(): boolean {
+    return this.#state === "dropped";
+  }
+
   /** Before it is given to undici, for the first time or again. */
   begin(credentials: Credentials, signedMs: number): void {
     this.attempts++;
     this.credentials = credentials;
     this.signedMs = signedMs;
-    this.#isWritten = false;
+    this.#state = "queued";
     this.#controller = undefined;
     this.#bytes = undefined;
   }
@@ -86,7 +90,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     // Thrown rather than aborted: an abort would cost the socket, which has done nothing.
     if (this.isDropped) throw DROPPED;
     this.#controller = controller;
-    this.#isWritten = true;
+    this.#state = "written";
     this.#sent = this.#host.stamp();
   }
 
@@ -108,25 +112,25 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     const whole = { status: this.#status, headers: this.#headers, bytes: this.#bytes ?? NO_BYTES };
     const answer = readAnswer(whole, this.#readItem);
-    if (answer.kind === "failed" && !this.#isLate && this.#host.mayRepeat(this, answer.code)) {
-      this.#isWritten = false;
+    if (answer.kind === "failed" && this.#state === "written" && this.#host.mayRepeat(this, answer.code)) {
+      this.#state = "queued";
       this.#host.repeat(this);
     } else this.#settle(answer);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, cause: Error): void {
-    if (this.isDropped) return;
-    if (this.#isWritten) this.#settle({ kind: "lost", cause });
-    else this.#settle({ kind: "unsent", cause: new Unreachable(this.#host.origin, cause) });
+    if (this.#state === "queued") {
+      this.#settle({ kind: "unsent", cause: new Unreachable(this.#host.origin, cause) });
+    } else if (this.#state === "written" || this.#state === "late") this.#settle({ kind: "lost", cause });
   }
 
   /** The time given by the caller is over, or, if that has been so before, the grace. */
   timeIsOver(ms: number): void {
-    if (this.#isLate) {
+    if (this.#state === "late") {
       // The socket goes: what came next on it would be this answer.
       this.#controller?.abort(new Error(`No response from DynamoDB ${ms} ms after the timeout either.`));
-    } else if (this.#isWritten) {
-      this.#isLate = true;
+    } else if (this.#state === "written") {
+      this.#state = "late";
       const tell = this.#resolve;
       const later = new Promise<DynamoAnswer>((resolve) => {
         this.#resolve = resolve;
@@ -146,9 +150,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #settle(answer: DynamoAnswer): void {
     clearTimeout(this.#timer);
-    this.isDropped = !this.#isWritten;
+    const before = this.#state;
+    this.#state = before === "queued" ? "dropped" : "answered";
     this.#resolve(answer);
-    if (!this.#isLate) this.#host.settled();
+    // Of one that is late the caller was told before.
+    if (before !== "late") this.#host.settled();
   }
 }
 

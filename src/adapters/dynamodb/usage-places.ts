@@ -201,7 +201,7 @@ export function placeIn(tableKey: TableKey): UsagePlace | undefined {
   return key === undefined ? undefined : { key, tableKey, group: groupOf(key.bucket) };
 }
 
-export function inGroupOrder(a: UsagePlace, b: UsagePlace): number {
+function inGroupOrder(a: UsagePlace, b: UsagePlace): number {
   return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
 }
 

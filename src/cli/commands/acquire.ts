@@ -8,7 +8,7 @@ import type { LeaseView } from "../../leases/lease-view.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { type CommandLimiter, clientOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { requireKnown } from "../known.ts";
+import { allowUnknownOption, requireKnown } from "../known.ts";
 import { waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
@@ -33,7 +33,7 @@ export const acquire: CommandFile<AcquireOptions> = {
       .option("--wait <duration>", "wait at most this long for the tokens")
       .option("--give-back", "give the tokens back at once")
       .option("--request-id <id>", "an id that events carry")
-      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
+      .addOption(allowUnknownOption())
       .addHelpText(
         "after",
         examples(

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import type { FollowOptions, FollowReport, LogLevel, MetricName } from "../../entry/aggregator.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { isJson, printValue } from "../print.ts";
 import { requiredTable } from "../store-option.ts";
 
 interface AggregateOptions extends GlobalOptions {
@@ -37,7 +38,6 @@ export const aggregate: CommandFile<AggregateOptions> = {
   },
   run: async (context, options) => {
     const { output, interrupted } = context;
-    const isJson = options.json === true || options.ndjson === true;
     const { stack } = requiredTable(options, context, "aggregate");
     // Lines of metrics are what a running service answers with; a run with an end has one answer.
     const onMetrics = (values: Readonly<Partial<Record<MetricName, number>>>) => {
@@ -48,14 +48,14 @@ export const aggregate: CommandFile<AggregateOptions> = {
     const runner = follow({ ...followOptions(options, context), onMetrics, write: (line) => output.note(`${line}\n`) });
     interrupted.addEventListener("abort", () => void runner.stop(), { once: true });
     const report = await runner.done;
-    await output.write(isJson ? `${JSON.stringify(report)}\n` : sentence(report));
+    await printValue(context, options, report, () => sentence(report));
     return EXIT.done;
   },
 };
 
 function followOptions(options: AggregateOptions, context: CommandContext): FollowOptions {
   const { archive, s3Endpoint, from, once = false, sweep, sweepAfter, snapshots, runner } = options;
-  const isQuiet = options.json === true || options.ndjson === true || options.quiet === true;
+  const isQuiet = isJson(options) || options.quiet === true;
   if (from !== "oldest" && from !== "latest") throw new UsageError(`--from is "${from}"; give oldest or latest.`);
   return {
     ...requiredTable(options, context, "aggregate"),

@@ -2,7 +2,7 @@ import type { ArchivedEvent } from "../../entry/aggregator.ts";
 import type { AuditEvent } from "../../entry/index.ts";
 import { AUDIT_COLUMNS, type AuditOptions, auditFilter, auditOptions } from "../audit-options.ts";
 import { type CommandContext, type CommandFile, examples, listOptions } from "../command.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
+import { UsageError } from "../exit-code.ts";
 import { namespaceIdFor } from "../namespace-option.ts";
 import { onStore } from "../on-store.ts";
 import { printList } from "../print.ts";
@@ -28,13 +28,10 @@ export const auditList: CommandFile<AuditListOptions> = {
         ),
       );
   },
-  run: async (context, options) => {
+  run: (context, options) => {
     const { archive, max } = options;
     if (max !== undefined) countOf(max, "--max");
-    if (archive === undefined) return listStored(context, options);
-    const place = cursorPlace(options.cursor);
-    const events = await eventsFor({ ...options, archive }, context, place);
-    return print(events, context, options);
+    return archive === undefined ? listStored(context, options) : listArchived(context, { ...options, archive });
   },
 };
 
@@ -50,16 +47,41 @@ function listStored(context: CommandContext, options: AuditListOptions): Promise
         return items.length < events.length ? { items } : { items, cursor };
       },
       columns: AUDIT_COLUMNS,
-      empty: "No changes in that time.",
+      empty: NONE,
     }),
   );
 }
 
+const NONE = "No changes in that time.";
+
+type ArchiveListOptions = AuditListOptions & { readonly archive: string };
+
+/** What outlived the store, read once from the cursor given on: a page begins where the one before it ended. */
+async function listArchived(context: CommandContext, options: ArchiveListOptions): Promise<number> {
+  const events = await eventsFor(options, context, cursorPlace(options.cursor));
+  try {
+    // One ahead, to know whether there are more.
+    let next = await events.next();
+    return await printList<ArchivedEvent>(context, options, {
+      page: async ({ limit }) => {
+        const items: ArchivedEvent[] = [];
+        for (; next.done !== true && items.length < limit; next = await events.next()) items.push(next.value);
+        const last = items.at(-1);
+        return next.done === true || last === undefined ? { items } : { items, cursor: cursorOf(last) };
+      },
+      columns: AUDIT_COLUMNS,
+      empty: NONE,
+    });
+  } finally {
+    await events.return();
+  }
+}
+
 async function eventsFor(
-  options: AuditListOptions & { readonly archive: string },
+  options: ArchiveListOptions,
   context: CommandContext,
   place: Place | undefined,
-): Promise<AsyncIterable<ArchivedEvent>> {
+): Promise<AsyncGenerator<ArchivedEvent, void, undefined>> {
   const { archive, s3Endpoint, region } = options;
   const { filter, fromMs } = auditFilter(options, Date.now());
   const namespaceId = await namespaceIdFor(options, context);
@@ -84,40 +106,6 @@ async function eventsFor(
 }
 
 const DAY_MS = 86_400_000;
-
-async function print(
-  events: AsyncIterable<ArchivedEvent>,
-  { output }: CommandContext,
-  options: AuditListOptions,
-): Promise<number> {
-  const most = options.max === undefined ? Number.POSITIVE_INFINITY : Number(options.max);
-  const isDocument = options.json === true && options.ndjson !== true;
-  const show = (event: ArchivedEvent) => (isDocument || options.ndjson === true ? JSON.stringify(event) : line(event));
-  let count = 0;
-  let last: ArchivedEvent | undefined;
-  let isMore = false;
-  if (isDocument) await output.write('{"items":[');
-  for await (const event of events) {
-    if (output.isClosed) return EXIT.done;
-    isMore = count === most;
-    if (isMore) break;
-    await output.write(isDocument ? `${count === 0 ? "\n" : ",\n"}${show(event)}` : `${show(event)}\n`);
-    last = event;
-    count += 1;
-  }
-  const cursor = isMore && last !== undefined ? cursorOf(last) : undefined;
-  if (isDocument)
-    await output.write(`${count === 0 ? "" : "\n"}]${cursor === undefined ? "" : `,"cursor":"${cursor}"`}}\n`);
-  else if (cursor !== undefined && options.quiet !== true)
-    output.note(`There are more; continue with --cursor ${cursor}\n`);
-  return EXIT.done;
-}
-
-function line({ atMs, action, entityId, resource, principal }: ArchivedEvent): string {
-  const at = `${new Date(atMs).toISOString().slice(0, 19)}Z`;
-  const on = resource === undefined ? "" : ` on ${resource}`;
-  return `${at}  ${action.padEnd(20)}  ${entityId}${on}${principal === undefined ? "" : `  by ${principal}`}`;
-}
 
 interface Place {
   readonly atMs: number;

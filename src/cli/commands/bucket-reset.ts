@@ -2,7 +2,7 @@ import { ValidationError } from "../../domain/errors.ts";
 import { checkIdempotencyKey } from "../../domain/idempotency.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { requireKnown } from "../known.ts";
+import { allowUnknownOption, requireKnown } from "../known.ts";
 import { onStore } from "../on-store.ts";
 import { operationText } from "../operation-text.ts";
 import { ownLevel } from "../own-level.ts";
@@ -22,7 +22,7 @@ export const bucketReset: CommandFile<BucketResetOptions> = {
       .argument("<resource>", "the resource")
       .option("-l, --limit <name>", "the limit; default: all; repeated", repeated)
       .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
-      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
+      .addOption(allowUnknownOption())
       .addHelpText("after", examples("zae-limiter bucket reset key-1 gpt-4 -l tpm"))
       .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");
   },

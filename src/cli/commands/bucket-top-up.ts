@@ -5,7 +5,7 @@ import { checkIdempotencyKey } from "../../domain/idempotency.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { requireKnown } from "../known.ts";
+import { allowUnknownOption, requireKnown } from "../known.ts";
 import { onStore } from "../on-store.ts";
 import { operationText } from "../operation-text.ts";
 import { ownLevel } from "../own-level.ts";
@@ -26,7 +26,7 @@ export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
       .argument("<resource>", "the resource")
       .option("-a, --amount <name=n>", "how much to add to a limit; repeated or with commas", repeated)
       .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
-      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
+      .addOption(allowUnknownOption())
       .addHelpText("after", examples("zae-limiter bucket top-up key-1 gpt-4 -a tpm=5000 --idempotency-key order-17"))
       .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");
   },

@@ -1,6 +1,6 @@
 import type { ConfigScope } from "../../domain/config.ts";
 import { type CommandFile, examples, repeated } from "../command.ts";
-import { requireKnown } from "../known.ts";
+import { allowUnknownOption, requireKnown } from "../known.ts";
 import { givenLimits, type LevelFlags, levelFlags, setLevel } from "../level-commands.ts";
 import { onStore } from "../on-store.ts";
 
@@ -18,7 +18,7 @@ export const entitySetLimits: CommandFile<EntitySetLimitsOptions> = {
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
       .option("-r, --resource <resource>", "on this resource; default: on every resource without limits of its own")
       .option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated)
-      .option("--allow-unknown", "accept an entity or resource that does not exist yet")
+      .addOption(allowUnknownOption())
       .addHelpText(
         "after",
         examples(

@@ -20,6 +20,7 @@ import {
 import { planText } from "../plan-text.ts";
 import { principalOf } from "../principal.ts";
 import { isJson } from "../print.ts";
+import { progressFromStart, SILENT } from "../progress.ts";
 import { savedStoreName } from "../store-option.ts";
 
 /** Makes a namespace what a manifest says. */
@@ -95,14 +96,17 @@ async function done(
   { limiter, plan }: Pick<Parts, "limiter"> & { readonly plan: Plan },
 ): Promise<number> {
   const made = new Set<string>();
+  const all = plan.changes.length;
+  const progress = all < PROGRESS_FROM || isJson(options) ? SILENT : progressFromStart(context, options);
   const onChange = (change: Change) => {
     made.add(pieceKey(change));
-    progress(context, options, { done: made.size, all: plan.changes.length });
+    progress.tell(`${made.size} of ${all}`);
   };
   try {
     const { applyManifest } = await import("../../manifest/apply.ts");
     const settings = { ...principalOf(context, options), signal: context.interrupted, onChange };
-    await printPlan(context, options, await applyManifest(limiter, plan, settings), "applied");
+    const result = await applyManifest(limiter, plan, settings).finally(progress.end);
+    await printPlan(context, options, result, "applied");
     return EXIT.done;
   } catch (error) {
     if (made.size === 0 && !context.interrupted.aborted) throw error;
@@ -145,13 +149,5 @@ function canAsk({ terminal }: CommandContext, { yes }: ManifestOptions): boolean
   return yes !== true && terminal.stdin && terminal.stderr;
 }
 
-function progress(
-  { output, terminal }: CommandContext,
-  options: ManifestOptions,
-  { done, all }: { readonly done: number; readonly all: number },
-): void {
-  if (options.quiet === true || isJson(options) || !terminal.stderr || all < PROGRESS_FROM) return;
-  output.note(`\r${done} of ${all}${done === all ? "\n" : ""}`);
-}
-
+/** Fewer changes than this are made before anyone has read the line. */
 const PROGRESS_FROM = 20;

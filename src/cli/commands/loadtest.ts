@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { shownStore } from "../../entry/store-choice.ts";
-import type { Progress } from "../../loadtest/loadtest.ts";
+import type { Progress as MadeSoFar } from "../../loadtest/loadtest.ts";
 import type { ScenarioName } from "../../loadtest/scenarios.ts";
 import type { LoadTarget } from "../../loadtest/target.ts";
 import { confirmed } from "../ask.ts";
@@ -9,6 +9,8 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions } f
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
 import { unwritable, writeWhole } from "../files.ts";
 import { loadtestText } from "../loadtest-text.ts";
+import { printValue } from "../print.ts";
+import { progressFromStart } from "../progress.ts";
 import { namedTable } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
 
@@ -45,8 +47,7 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
       );
   },
   run: async (context, options) => {
-    const { output, interrupted } = context;
-    const isJson = options.json === true || options.ndjson === true;
+    const { interrupted } = context;
     const scenario = choiceOf(options.scenario, SCENARIO_NAMES, "--scenario");
     const asked = { durationMs: durationMs(options.duration, "--duration"), ...limitsOf(options) };
     if (asked.durationMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
@@ -57,17 +58,17 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
       await confirmed(context, options, `A load test of ${options.duration} on ${store} costs what its requests cost.`);
     }
     const { loadtest } = await import("../../loadtest/loadtest.ts");
-    const progress = progressOn(context, options, asked.durationMs);
+    const progress = progressFromStart(context, options);
     const { report, detail } = await loadtest({
       ...{ target, durationMs: asked.durationMs, timeoutMs, keeps: options.keep === true, signal: interrupted },
       terms: { scenario, store, seed: asked.seed, processes: asked.processes, concurrency: asked.concurrency },
-      onProgress: progress.tell,
+      onProgress: (made) => progress.tell(progressText(made, asked.durationMs)),
     }).finally(progress.end);
     if (options.html !== undefined) {
       const { htmlReport } = await import("../../loadtest/html-report.ts");
       await writeWhole(options.html, htmlReport(report, detail));
     }
-    await output.write(isJson ? `${JSON.stringify(report)}\n` : loadtestText(report));
+    await printValue(context, options, report, () => loadtestText(report));
     return report.admission.excessTokens > 0 || report.errors > 0 ? EXIT.refused : EXIT.done;
   },
 };
@@ -110,19 +111,11 @@ function refuseMissingFolder(file: string): void {
   throw unwritable(file, { code: "ENOENT" });
 }
 
-/** One line on a terminal, written over and over. */
-function progressOn({ output, terminal }: CommandContext, { quiet }: GlobalOptions, wholeMs: number) {
-  if (!terminal.stderr || quiet === true) return { tell: () => {}, end: () => {} };
-  const line = (progress: Progress): string => {
-    if (progress.kind === "purging") return `removing the namespace: ${progress.records} records`;
-    const { elapsedMs, counts } = progress;
-    const filled = Math.min(20, Math.floor((20 * elapsedMs) / wholeMs));
-    const seconds = `${(elapsedMs / 1_000).toFixed(1)} of ${wholeMs / 1_000} s`;
-    const errors = counts.errors === 0 ? "" : `, ${counts.errors} errors`;
-    return `[${"#".repeat(filled).padEnd(20, ".")}] ${seconds}  ${counts.granted} granted, ${counts.refused} refused${errors}`;
-  };
-  return {
-    tell: (progress: Progress) => output.note(`\r\x1b[K${line(progress)}`),
-    end: () => output.note("\r\x1b[K"),
-  };
+function progressText(made: MadeSoFar, wholeMs: number): string {
+  if (made.kind === "purging") return `removing the namespace: ${made.records} records`;
+  const { elapsedMs, counts } = made;
+  const filled = Math.min(20, Math.floor((20 * elapsedMs) / wholeMs));
+  const seconds = `${(elapsedMs / 1_000).toFixed(1)} of ${wholeMs / 1_000} s`;
+  const errors = counts.errors === 0 ? "" : `, ${counts.errors} errors`;
+  return `[${"#".repeat(filled).padEnd(20, ".")}] ${seconds}  ${counts.granted} granted, ${counts.refused} refused${errors}`;
 }

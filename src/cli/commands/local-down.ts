@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { meantPort } from "../local-port.ts";
+import { printValue } from "../print.ts";
 
 interface LocalDownOptions extends GlobalOptions {
   readonly port?: string;
@@ -13,12 +14,11 @@ export const localDown: CommandFile<LocalDownOptions> = {
       .option("--port <port>", "its port; default: the one that is running")
       .addHelpText("after", examples("zae-limiter local down"));
   },
-  run: async ({ output }, options) => {
+  run: async (context, options) => {
     const { engineDown } = await import("../../local/engine.ts");
     const { ended, ...status } = await engineDown(meantPort(options.port));
-    const isJson = options.json === true || options.ndjson === true;
     const text = ended ? `DynamoDB Local at ${status.endpoint} is stopped.` : "DynamoDB Local was not running.";
-    await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
+    await printValue(context, options, status, () => `${text}\n`);
     return EXIT.done;
   },
 };

@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { meantPort } from "../local-port.ts";
+import { printValue } from "../print.ts";
 
 interface LocalStatusOptions extends GlobalOptions {
   readonly port?: string;
@@ -13,16 +14,15 @@ export const localStatus: CommandFile<LocalStatusOptions> = {
       .option("--port <port>", "its port; default: the one that is running")
       .addHelpText("after", `${examples("zae-limiter local status")}\nExit codes: 1 it is not running.\n`);
   },
-  run: async ({ output }, options) => {
+  run: async (context, options) => {
     const { engineStatus } = await import("../../local/engine.ts");
     const status = await engineStatus(meantPort(options.port));
-    const isJson = options.json === true || options.ndjson === true;
     const { running, endpoint, engine, pid, data, log } = status;
     const how = [engine, ...(pid === undefined ? [] : [`pid ${pid}`]), data ?? "in memory"].join(", ");
     const text = running
       ? `DynamoDB Local is running at ${endpoint} (${how}).\nLog: ${log}`
       : "DynamoDB Local is not running; start it with `zae-limiter local up`.";
-    await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
+    await printValue(context, options, status, () => `${text}\n`);
     return running ? EXIT.done : EXIT.refused;
   },
 };

@@ -2,6 +2,7 @@ import type { EngineStatus } from "../../local/engine.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { LOCAL_PORT, portOf } from "../local-port.ts";
+import { isJson, printValue } from "../print.ts";
 
 interface LocalUpOptions extends GlobalOptions {
   readonly port: string;
@@ -26,9 +27,9 @@ export const localUp: CommandFile<LocalUpOptions> = {
         ),
       );
   },
-  run: async ({ output, interrupted }, options) => {
-    const isJson = options.json === true || options.ndjson === true;
-    const isQuiet = isJson || options.quiet === true;
+  run: async (context, options) => {
+    const { output, interrupted } = context;
+    const isQuiet = isJson(options) || options.quiet === true;
     const { engine } = options;
     if (engine !== undefined && engine !== "java" && engine !== "docker") {
       throw new UsageError(`--engine is "${engine}"; give java or docker.`);
@@ -44,7 +45,7 @@ export const localUp: CommandFile<LocalUpOptions> = {
     if (!started && (engine ?? status.engine) !== status.engine) say(`It is running with ${status.engine} already.`);
     if (!started && data !== undefined && status.data === undefined)
       say("It is running without --data: tables are in memory.");
-    await output.write(isJson ? `${JSON.stringify(status)}\n` : sentence(status, started));
+    await printValue(context, options, status, () => sentence(status, started));
     return EXIT.done;
   },
 };
