@@ -51,7 +51,7 @@ export class SheetUsage implements UsageStore {
     return { ...rest, items: items.map(({ snapshot }) => snapshot) };
   }
 
-  async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<Listed> {
+  async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<ListedSnapshot> {
     const state = await readUsageState(this.#records, this.#namespaceId);
     const { closedUntilMs = 0 } = state;
     const { entityId } = query;
@@ -63,7 +63,7 @@ export class SheetUsage implements UsageStore {
     const fromMs = Math.max(query.fromMs, after?.startMs ?? query.fromMs);
     const by = { records: this.#records, namespaceId: this.#namespaceId, closedUntilMs, rows };
     for await (const snapshot of usageOfEntity({ ...by, query: { ...query, entityId, fromMs } })) {
-      const isShown = after !== undefined && compared(placeOf(snapshot), after) <= 0;
+      const isShown = after !== undefined && compared(positionOf(snapshot), after) <= 0;
       if (!isShown) yield { snapshot, nextMs: undefined };
     }
   }
@@ -77,7 +77,7 @@ export class SheetUsage implements UsageStore {
    * Window after window, each as a stream by entity and resource: nothing is held but what one page needs. While one window is
    * gone through the next is noted, so that windows without anything cost nothing.
    */
-  async *#windows(query: Closed, after: After | undefined): AsyncGenerator<Listed> {
+  async *#windows(query: Closed, after: After | undefined): AsyncGenerator<ListedSnapshot> {
     const { window, toMs, resource, closedUntilMs } = query;
     const index = new UsageIndex(this.#records, this.#namespaceId, resource);
     let group = after?.group;
@@ -211,25 +211,25 @@ interface BucketSpan {
 }
 
 /** A snapshot, and the next window that is known of after it. */
-interface Listed {
+interface ListedSnapshot {
   readonly snapshot: UsageSnapshot;
   readonly nextMs: number | undefined;
 }
 
-interface After extends Place {
+interface After extends SnapshotPosition {
   readonly nextMs: number | undefined;
 }
 
-interface Place {
+interface SnapshotPosition {
   readonly startMs: number;
   readonly group: string;
 }
 
-function placeOf(snapshot: UsageSnapshot): Place {
+function positionOf(snapshot: UsageSnapshot): SnapshotPosition {
   return { startMs: snapshot.windowStartMs, group: groupOf(snapshot) };
 }
 
-function compared(a: Place, b: Place): number {
+function compared(a: SnapshotPosition, b: SnapshotPosition): number {
   if (a.startMs !== b.startMs) return a.startMs - b.startMs;
   return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
 }
