@@ -32,7 +32,7 @@ export const auditList: CommandFile<AuditListOptions> = {
     const { archive, max } = options;
     if (max !== undefined) countOf(max, "--max");
     if (archive === undefined) return listStored(context, options);
-    const place = cursorPlace(options.cursor);
+    const place = positionOfCursor(options.cursor);
     const events = await eventsFor({ ...options, archive }, context, place);
     return print(events, context, options);
   },
@@ -58,7 +58,7 @@ function listStored(context: CommandContext, options: AuditListOptions): Promise
 async function eventsFor(
   options: AuditListOptions & { readonly archive: string },
   context: CommandContext,
-  place: Place | undefined,
+  place: EventPosition | undefined,
 ): Promise<AsyncIterable<ArchivedEvent>> {
   const { archive, s3Endpoint, region } = options;
   const { filter, fromMs } = auditFilter(options, Date.now());
@@ -119,7 +119,7 @@ function line({ atMs, action, entityId, resource, principal }: ArchivedEvent): s
   return `${at}  ${action.padEnd(20)}  ${entityId}${on}${principal === undefined ? "" : `  by ${principal}`}`;
 }
 
-interface Place {
+interface EventPosition {
   readonly atMs: number;
   readonly eventId: string;
 }
@@ -128,7 +128,7 @@ function cursorOf({ atMs, eventId }: ArchivedEvent): string {
   return Buffer.from(JSON.stringify([atMs, eventId])).toString("base64url");
 }
 
-function cursorPlace(cursor: string | undefined): Place | undefined {
+function positionOfCursor(cursor: string | undefined): EventPosition | undefined {
   if (cursor === undefined) return undefined;
   try {
     const [atMs, eventId] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as [unknown, unknown];
