@@ -13,13 +13,13 @@ export const BASELINE = fileURLToPath(new URL("baseline.json", import.meta.url))
 const RUN = fileURLToPath(new URL("run.ts", import.meta.url));
 
 /** Where and when a bench was measured. Ratios of another machine or another Node may differ for that reason alone. */
-interface Place {
+interface Machine {
   readonly node: string;
   readonly cpu: string;
   readonly cores: number;
 }
 
-interface Part extends Place {
+interface Part extends Machine {
   readonly measuredOn: string;
   /** Of the machine, over the minute before. */
   readonly load: number;
@@ -38,7 +38,7 @@ export interface BaselineJob {
 
 /** Measures, and writes what was measured; parts of other benches stay. */
 export async function saveBaseline({ file, benches, runs }: BaselineJob): Promise<number> {
-  const about = { measuredOn: new Date().toISOString().slice(0, 10), ...placeHere(), load: loadNow(), runs };
+  const about = { measuredOn: new Date().toISOString().slice(0, 10), ...thisMachine(), load: loadNow(), runs };
   const rows = rowsOf(await measured(benches, runs));
   const known: Baseline = existsSync(file) ? readBaseline(file) : {};
   const parts = benches.map((name) => {
@@ -59,7 +59,7 @@ export async function compareWithBaseline({ file, benches, runs }: BaselineJob):
   }
   const baseline = readBaseline(file);
   const before = benches.flatMap((bench) => (baseline[bench]?.rows ?? []).map((row) => ({ bench, ...row })));
-  for (const bench of benches) warnOfPlace(bench, baseline[bench]);
+  for (const bench of benches) warnOfMachine(bench, baseline[bench]);
   const ratios = await measured(benches, runs);
   // A bench that fell is measured once more: what a busy minute did to it becomes noise.
   const fallen = benches.filter((name) =>
@@ -108,9 +108,9 @@ function named(file: string): string {
   return relative(process.cwd(), file);
 }
 
-function warnOfPlace(bench: string, part: Part | undefined): void {
+function warnOfMachine(bench: string, part: Part | undefined): void {
   if (part === undefined) return;
-  const here = placeHere();
+  const here = thisMachine();
   const differs = (["node", "cpu", "cores"] as const).filter((key) => part[key] !== here[key]);
   for (const key of differs) {
     process.stderr.write(
@@ -119,7 +119,7 @@ function warnOfPlace(bench: string, part: Part | undefined): void {
   }
 }
 
-function placeHere(): Place {
+function thisMachine(): Machine {
   return { node: process.version, cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length };
 }
 

@@ -14,7 +14,7 @@ interface Rows {
 }
 
 /** Where it is measured, and how long. */
-interface Place {
+interface BenchTarget {
   readonly name: string;
   readonly endpoint: string;
   /** Calls of a way before it is measured: code has to be compiled, and buckets to be met. */
@@ -35,13 +35,13 @@ export async function benchDynamodb(): Promise<Rows[]> {
     return calls;
   };
   const endpoint = `http://127.0.0.1:${port}`;
-  const place = { name: "a server in memory", endpoint, warmCalls: 20_000, rounds: 7, roundMs: 400, arrived };
-  const table = await preparedTable(place);
+  const target = { name: "a server in memory", endpoint, warmCalls: 20_000, rounds: 7, roundMs: 400, arrived };
+  const table = await preparedTable(target);
   const tables: Rows[] = [];
   for (const limits of [1, 2] as const) {
     tables.push({
-      title: titleOf(limits, place),
-      rows: await compared(await contendersOf(place, table, limits), place),
+      title: titleOf(limits, target),
+      rows: await compared(await contendersOf(target, table, limits), target),
     });
   }
   server.disconnect();
@@ -58,24 +58,24 @@ export async function benchDynamodbLocal(): Promise<Rows[]> {
     return [];
   }
   const arrived = () => undefined;
-  const place = { name: "DynamoDB Local", endpoint, warmCalls: 1_500, rounds: 5, roundMs: 1_500, arrived };
-  const table = await preparedTable(place);
+  const target = { name: "DynamoDB Local", endpoint, warmCalls: 1_500, rounds: 5, roundMs: 1_500, arrived };
+  const table = await preparedTable(target);
   // It answers many writes of one item at a time with an internal error, each fourth of them.
-  const contenders = (await contendersOf(place, table, 2)).filter(({ name, client }) => {
+  const contenders = (await contendersOf(target, table, 2)).filter(({ name, client }) => {
     if (name !== ONE_APART) return true;
     client.end();
     return false;
   });
   const original = await originalFor(endpoint, table);
   if (original !== undefined) contenders.push({ name: "the original (Python, 0.17.0)", client: original });
-  const rows = await compared(contenders, place);
+  const rows = await compared(contenders, target);
   for (const stack of [table, flexibleTable(table)]) {
     await deleteTable({ stack, endpoint, region: REGION, credentials: CREDENTIALS });
   }
-  return [{ title: titleOf(2, place), rows }];
+  return [{ title: titleOf(2, target), rows }];
 }
 
-function titleOf(limits: 1 | 2, { name }: Place): string {
+function titleOf(limits: 1 | 2, { name }: BenchTarget): string {
   return `DynamoDB: CPU of an acquire of ${limits === 1 ? "one limit" : "two limits"}, ${name}`;
 }
 
@@ -88,7 +88,7 @@ const ONE_APART = "ours, one bucket, coalescing off";
 const FLOOR = "raw undici, an equal body (floor)";
 const FLEXIBLE = "rate-limiter-flexible";
 
-async function contendersOf({ endpoint }: Place, table: string, limits: 1 | 2): Promise<Contender[]> {
+async function contendersOf({ endpoint }: BenchTarget, table: string, limits: 1 | 2): Promise<Contender[]> {
   const contender = async (name: string, scene: Pick<Scene, "way" | "buckets" | "coalesce">): Promise<Contender> => ({
     name,
     client: await clientFor({ ...scene, endpoint, table, limits }),
@@ -106,18 +106,18 @@ async function contendersOf({ endpoint }: Place, table: string, limits: 1 | 2): 
 }
 
 /** Lets the contenders take turns, and compares within a round. */
-async function compared(contenders: readonly Contender[], place: Place): Promise<readonly object[]> {
+async function compared(contenders: readonly Contender[], target: BenchTarget): Promise<readonly object[]> {
   for (const { name, client } of contenders) {
     // The others are so much dearer that they would take minutes.
     const isLean = name === FLOOR || name.startsWith("ours");
-    await client.run({ milliseconds: 0, calls: isLean ? place.warmCalls : place.warmCalls / 10 });
+    await client.run({ milliseconds: 0, calls: isLean ? target.warmCalls : target.warmCalls / 10 });
   }
   const told = contenders.map((): (Told & { readonly trips: number | undefined })[] => []);
-  for (let round = 0; round < place.rounds; round++) {
+  for (let round = 0; round < target.rounds; round++) {
     for (const [i, { client }] of contenders.entries()) {
-      const before = await place.arrived();
-      const one = await client.run({ milliseconds: place.roundMs, calls: 1 });
-      const after = await place.arrived();
+      const before = await target.arrived();
+      const one = await client.run({ milliseconds: target.roundMs, calls: 1 });
+      const after = await target.arrived();
       const trips = before === undefined || after === undefined ? undefined : (after - before) / one.calls;
       told[i]?.push({ ...one, trips });
     }
@@ -143,7 +143,7 @@ function costOf({ microseconds }: Told): number {
   return microseconds;
 }
 
-async function preparedTable({ endpoint }: Place): Promise<string> {
+async function preparedTable({ endpoint }: BenchTarget): Promise<string> {
   const table = `bench-${process.pid}`;
   await createTable({ stack: table, endpoint, region: REGION, credentials: CREDENTIALS, projection: "ALL" });
   const client = new DynamoDB({ region: REGION, endpoint, credentials: CREDENTIALS });

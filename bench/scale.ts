@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { look } from "../src/cli/watch-look.ts";
+import { takeSample } from "../src/cli/watch-sample.ts";
 import { RateLimiter } from "../src/entry/index.ts";
 import { concurrently } from "./callers.ts";
 import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";
@@ -77,7 +77,7 @@ async function oneLook(file: string, extent: BenchOptions["extent"]): Promise<Be
     for (let i = 0; i < calls; i++) for await (const _ of limiter.listBuckets({}));
   };
   const looked = async (calls: number) => {
-    for (let i = 0; i < calls; i++) await look(limiter, { query: {}, consume: {}, before: undefined });
+    for (let i = 0; i < calls; i++) await takeSample(limiter, { query: {}, consume: {}, before: undefined });
   };
   const measured = await compare(
     { name: `${thousands(WATCHED)} buckets listed`, owner: "ours", run: listed },

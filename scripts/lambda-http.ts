@@ -6,9 +6,9 @@ import type { buildConnector as BuildConnector, Dispatcher, Pool as UndiciPool }
 // Stands in for undici in the code of the stack's functions, over what Node has: undici is two thirds of such a function's code and
 // is worth it where every microsecond of a request counts. Only what `adapters/dynamodb/transport.ts` asks of it is here.
 
-type Place = Pick<BuildConnector.Options, "hostname" | "port" | "protocol">;
+type ServerAddress = Pick<BuildConnector.Options, "hostname" | "port" | "protocol">;
 type Connected = (error: Error | null, socket?: Socket) => void;
-type Connect = (place: Place, connected: Connected) => void;
+type Connect = (place: ServerAddress, connected: Connected) => void;
 
 /** Opens connections; told when one is there, TLS and all. */
 export function buildConnector({ timeout, ca }: { readonly timeout: number; readonly ca?: string }): Connect {
@@ -46,7 +46,7 @@ type Handler = Required<
 
 /** A request at a time on each of some connections; those that wait are sent in order. */
 export class Pool implements Pick<UndiciPool, "dispatch"> {
-  readonly #place: Place;
+  readonly #place: ServerAddress;
   readonly #agent: Agent;
   readonly #connections: number;
   readonly #open = new Set<ClientRequest>();

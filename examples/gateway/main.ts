@@ -23,12 +23,12 @@ interface View {
 }
 
 /** `totalMs` undefined: until it is ended from outside. */
-interface Run {
+interface DemoOptions {
   readonly totalMs: number | undefined;
   readonly port: number | undefined;
 }
 
-async function main({ totalMs, port }: Run): Promise<void> {
+async function main({ totalMs, port }: DemoOptions): Promise<void> {
   const ending = new AbortController();
   endOnSignals(ending);
   await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}` });
@@ -146,7 +146,7 @@ function print(lines: readonly string[]): void {
 }
 
 /** What the arguments ask for; "help" for help, or undefined when they cannot be understood. */
-function runGiven(): Run | "help" | undefined {
+function runGiven(): DemoOptions | "help" | undefined {
   try {
     const { values } = parseArgs({
       options: { seconds: { type: "string" }, port: { type: "string" }, help: { type: "boolean", short: "h" } },

@@ -14,7 +14,7 @@ const WRITTEN =
   /^New|(?:Options|Request|Props|Question|Query|Terms|Patch|Scope|Place|Behaviour|Entry|DynamoTable)$|^Reset$|^Credentials$/;
 
 /** Where something is explained. */
-interface Place {
+interface DocTarget {
   readonly page: Page;
   readonly heading: string;
 }
@@ -55,8 +55,8 @@ function importOf({ entry }: Page): string {
 }
 
 /** The first page that has a name explains it; others may export it, too. */
-function placesOf(exported: ReadonlyMap<Page, readonly Declared[]>): ReadonlyMap<ts.Symbol, Place> {
-  const places = new Map<ts.Symbol, Place>();
+function placesOf(exported: ReadonlyMap<Page, readonly Declared[]>): ReadonlyMap<ts.Symbol, DocTarget> {
+  const places = new Map<ts.Symbol, DocTarget>();
   for (const [page, all] of exported) {
     const methods = new Set(page.groups.flatMap(({ names }) => names.map((name) => name.replace("limiter.", ""))));
     for (const { symbol, name, kind } of all) {
@@ -75,9 +75,9 @@ class PageText {
   readonly missing: string[] = [];
   readonly #page: Page;
   readonly #all: ReadonlyMap<string, Declared>;
-  readonly #places: ReadonlyMap<ts.Symbol, Place>;
+  readonly #places: ReadonlyMap<ts.Symbol, DocTarget>;
 
-  constructor(page: Page, all: readonly Declared[], places: ReadonlyMap<ts.Symbol, Place>) {
+  constructor(page: Page, all: readonly Declared[], places: ReadonlyMap<ts.Symbol, DocTarget>) {
     this.path = pathOf(page);
     this.#page = page;
     this.#all = new Map(all.map((each) => [each.name, each]));
@@ -257,12 +257,12 @@ class PageText {
   }
 
   #link(symbol: ts.Symbol): string {
-    const { heading } = this.#places.get(symbol) as Place;
+    const { heading } = this.#places.get(symbol) as DocTarget;
     return `[\`${heading.replace(" (type)", "")}\`](${this.#target(symbol)})`;
   }
 
   #target(symbol: ts.Symbol): string {
-    const { page, heading } = this.#places.get(symbol) as Place;
+    const { page, heading } = this.#places.get(symbol) as DocTarget;
     const anchor = `#${heading.toLowerCase().replace(/[()]/g, "").replaceAll(" ", "-")}`;
     return page === this.#page ? anchor : `${pathOf(page)}${anchor}`;
   }

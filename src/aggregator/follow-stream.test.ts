@@ -5,7 +5,7 @@ import { change } from "../../test/aggregator/stream-records.ts";
 import { LimiterError } from "../domain/errors.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
-import { followStream, type StreamRunParts } from "./follow-stream.ts";
+import { followStream, type StreamFollowerParts } from "./follow-stream.ts";
 import { createLog } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { type StreamRecord, sequenceOf } from "./stream-record.ts";
@@ -33,7 +33,7 @@ class World {
     }
   }
 
-  start(runner: string, options: Partial<StreamRunParts> = {}) {
+  start(runner: string, options: Partial<StreamFollowerParts> = {}) {
     const stop = new AbortController();
     let isDead = false;
     const never = new Promise<never>(() => {});
@@ -50,7 +50,7 @@ class World {
         return isDead ? never : { events: records.length, failedAt: undefined };
       },
       ...options,
-    } as StreamRunParts);
+    } as StreamFollowerParts);
     done.catch(() => {});
     return {
       done,

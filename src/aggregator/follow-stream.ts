@@ -5,7 +5,7 @@ import { wholeFault } from "./log.ts";
 import { planShards, type StreamView, startOf } from "./plan-shards.ts";
 import type { StreamShard } from "./stream-source.ts";
 
-export interface StreamRunParts extends FollowParts {
+export interface StreamFollowerParts extends FollowParts {
   /** The name of this runner; no other has it. */
   readonly runner: string;
   /** Where there is no checkpoint. */
@@ -22,8 +22,8 @@ const LOOKS_FAILED_MAX = 5;
  * Follows a stream together with whatever other runners there are. Resolves when it is told to stop, when the stream was
  * switched off and is read to its end ("over"), and with `once` when it is read to where it ends now.
  */
-export async function followStream(parts: StreamRunParts): Promise<"stopped" | "over" | "caughtUp"> {
-  return new StreamRun(parts).run();
+export async function followStream(parts: StreamFollowerParts): Promise<"stopped" | "over" | "caughtUp"> {
+  return new StreamFollower(parts).run();
 }
 
 interface Work {
@@ -31,8 +31,8 @@ interface Work {
   readonly ended: Promise<void>;
 }
 
-class StreamRun {
-  readonly #parts: StreamRunParts;
+class StreamFollower {
+  readonly #parts: StreamFollowerParts;
   readonly #working = new Map<string, Work>();
   /** `once`: shards that are done as far as this run is concerned. */
   readonly #caughtUp = new Set<string>();
@@ -41,7 +41,7 @@ class StreamRun {
   #wake = new AbortController();
   #failure: { readonly cause: unknown } | undefined;
 
-  constructor(parts: StreamRunParts) {
+  constructor(parts: StreamFollowerParts) {
     this.#parts = parts;
   }
 

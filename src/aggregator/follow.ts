@@ -66,7 +66,7 @@ const SWEEP_SPREAD_MS = 300_000;
 /** Follows the stream and sweeps every hour, until it is stopped; with `once`, does both once. */
 export function startFollower(parts: FollowerParts): Follower {
   const stop = new AbortController();
-  const run = new Run(parts, stop);
+  const run = new FollowerLoop(parts, stop);
   const done = run.run();
   return {
     done,
@@ -77,7 +77,7 @@ export function startFollower(parts: FollowerParts): Follower {
   };
 }
 
-class Run {
+class FollowerLoop {
   readonly #parts: FollowerParts;
   readonly #stop: AbortController;
   readonly #totals = new Map<MetricName, number>();

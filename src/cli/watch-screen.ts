@@ -2,7 +2,7 @@ import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
 import { waitText } from "./limit-print.ts";
 import { printable } from "./table.ts";
-import type { WatchedBucket } from "./watch-look.ts";
+import type { WatchedBucket } from "./watch-sample.ts";
 
 const LOG_LINES_MAX = 8;
 

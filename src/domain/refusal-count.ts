@@ -48,11 +48,11 @@ export const OTHER_KEY: RefusalKey = { entityId: OTHER, resource: OTHER, limit: 
 export const LOCAL_WRITE_EVERY_MS = 10_000;
 export const NETWORK_WRITE_EVERY_MS = 60_000;
 
-/** Where a count stands in a list. */
-export type RefusalPlace = RefusalKey & Pick<RefusalCount, "windowStartMs">;
+/** The position of a count in a list. */
+export type RefusalPosition = RefusalKey & Pick<RefusalCount, "windowStartMs">;
 
 /** By window, then by entity, resource, limit and level; a total after a limit of the same name. */
-export function compareRefusals(a: RefusalPlace, b: RefusalPlace): number {
+export function compareRefusals(a: RefusalPosition, b: RefusalPosition): number {
   return (
     a.windowStartMs - b.windowStartMs ||
     compared(a.entityId, b.entityId) ||
@@ -64,17 +64,17 @@ export function compareRefusals(a: RefusalPlace, b: RefusalPlace): number {
 }
 
 /** Before all others of a window. */
-export function windowPlace(windowStartMs: number): RefusalPlace {
+export function windowPosition(windowStartMs: number): RefusalPosition {
   return { windowStartMs, entityId: "", resource: "", limit: "", level: "", total: false };
 }
 
-/** Cursors are places as text, on every store alike: a limiter adds its own counts to what a store answers. */
-export function refusalCursor({ windowStartMs, entityId, resource, limit, level, total }: RefusalPlace): string {
+/** Cursors are positions as text, on every store alike: a limiter adds its own counts to what a store answers. */
+export function refusalCursor({ windowStartMs, entityId, resource, limit, level, total }: RefusalPosition): string {
   return [windowStartMs, entityId, resource, limit, level, total ? "total" : "limit"].join("\n");
 }
 
 /** The other half. Undefined for the first page. */
-export function placeOfCursor(cursor: string | undefined): RefusalPlace | undefined {
+export function positionOfCursor(cursor: string | undefined): RefusalPosition | undefined {
   if (cursor === undefined) return undefined;
   const [start, entityId, resource, limit, level, kind, ...more] = cursor.split("\n");
   const windowStartMs = Number(start);

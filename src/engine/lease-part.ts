@@ -64,14 +64,14 @@ export function seenIn({ demands, taken }: LeasePart): (BucketState | undefined)
   return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]?.state));
 }
 
-/** Where a bucket of a lease stands: how many levels up, and whether it is that of the totals. */
-export interface BucketPlace {
+/** The position of a bucket in the chain of a lease: how many levels up, and whether it is that of the totals. */
+export interface BucketPosition {
   readonly level: number;
   readonly isTotal: boolean;
 }
 
-/** The places of the buckets of a lease on one resource, in their order. */
-export function placesOf(buckets: readonly Pick<BucketKey, "entityId" | "resource">[]): readonly BucketPlace[] {
+/** The positions of the buckets of a lease on one resource, in their order. */
+export function positionsOf(buckets: readonly Pick<BucketKey, "entityId" | "resource">[]): readonly BucketPosition[] {
   const levels = [...new Set(buckets.map(({ entityId }) => entityId))];
   return buckets.map(({ entityId, resource }) => ({
     level: levels.indexOf(entityId),
@@ -80,7 +80,7 @@ export function placesOf(buckets: readonly Pick<BucketKey, "entityId" | "resourc
 }
 
 /** Names of the soft limits of a bucket that are below zero: `day`, `day^1` one level up, `day` of totals after an asterisk and a slash. */
-export function overdrawnAt(state: BucketState, { level, isTotal }: BucketPlace, nowMs: number): readonly string[] {
+export function overdrawnAt(state: BucketState, { level, isTotal }: BucketPosition, nowMs: number): readonly string[] {
   const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
   const prefix = isTotal ? `${TOTAL_RESOURCE}/` : "";
   return overdrawnOf(state, all, nowMs).map((name) => `${prefix}${levelName(name, level)}`);

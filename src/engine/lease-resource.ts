@@ -10,7 +10,7 @@ import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
-import { type BucketPlace, type LeasePart, overdrawnAt, placesOf, remainingIn, seenIn } from "./lease-part.ts";
+import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf, remainingIn, seenIn } from "./lease-part.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
@@ -94,8 +94,10 @@ export abstract class LeaseResource<Measure extends string = string> {
   get overdrawn(): readonly string[] {
     const seen = this.#ledger?.seen ?? seenIn(this.part);
     const nowMs = this.core.maker.now();
-    const places = placesOf(this.part.demands.map(({ bucket }) => bucket));
-    return seen.flatMap((state, i) => (state === undefined ? [] : overdrawnAt(state, places[i] as BucketPlace, nowMs)));
+    const positions = positionsOf(this.part.demands.map(({ bucket }) => bucket));
+    return seen.flatMap((state, i) =>
+      state === undefined ? [] : overdrawnAt(state, positions[i] as BucketPosition, nowMs),
+    );
   }
 
   /**

@@ -5,7 +5,7 @@ import type { Page, PageRequest } from "../domain/paging.ts";
 import {
   compareRefusals,
   OTHER,
-  placeOfCursor,
+  positionOfCursor,
   type RefusalCount,
   type RefusalTotal,
   refusalCursor,
@@ -153,8 +153,8 @@ export class RefusalCounts {
 
 /** A page of the store with what this process has not written yet, as far as it belongs on that page. */
 function withOwn(stored: Page<RefusalCount>, own: readonly RefusalCount[], page: PageRequest): Page<RefusalCount> {
-  const after = placeOfCursor(page.cursor);
-  const last = placeOfCursor(stored.cursor);
+  const after = positionOfCursor(page.cursor);
+  const last = positionOfCursor(stored.cursor);
   const inside = own.filter(
     (one) =>
       (after === undefined || compareRefusals(one, after) > 0) &&
@@ -163,8 +163,8 @@ function withOwn(stored: Page<RefusalCount>, own: readonly RefusalCount[], page:
   if (inside.length === 0) return stored;
   const sums = new Map<string, RefusalCount>();
   for (const one of [...stored.items, ...inside]) {
-    const place = refusalCursor(one);
-    sums.set(place, { ...one, count: one.count + (sums.get(place)?.count ?? 0) });
+    const position = refusalCursor(one);
+    sums.set(position, { ...one, count: one.count + (sums.get(position)?.count ?? 0) });
   }
   const all = [...sums.values()].sort(compareRefusals);
   if (all.length <= page.limit) return { ...stored, items: all };

@@ -39,11 +39,11 @@ export interface ObservedBucket {
   readonly taken: boolean;
   /** Nothing is debited, so nothing can be short. */
   readonly bypass: boolean;
-  readonly seen: Sight;
+  readonly seen: SeenAt;
 }
 
 /** When a bucket was looked at: for this request; at an earlier time; or never, and then its state says nothing. */
-export type Sight = "now" | { readonly atMs: number } | "never";
+export type SeenAt = "now" | { readonly atMs: number } | "never";
 
 /** Buckets that were read, and the reading of the clock that they are shown by. */
 export interface Observation {
@@ -146,7 +146,7 @@ interface Asked {
   readonly limit: LimitState;
   readonly milli: number;
   readonly bypass: boolean;
-  readonly seen: Sight;
+  readonly seen: SeenAt;
   /** Where the limit stands in the search. */
   readonly walk: Walk;
 }

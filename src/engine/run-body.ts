@@ -12,7 +12,7 @@ export function checkBody(body: unknown): void {
 }
 
 /** What runs while a lease is held, and what its end is told of. */
-interface Run<Value, Name extends string> {
+interface LeaseBody<Value, Name extends string> {
   readonly body: (lease: Lease<Name>) => Value | Promise<Value>;
   readonly signal: AbortSignal | undefined;
   /** Hears why the end of the lease could not be stored. */
@@ -25,7 +25,7 @@ interface Run<Value, Name extends string> {
  */
 export async function runBody<Value, Name extends string>(
   lease: Lease<Name>,
-  { body, signal, notStored }: Run<Value, Name>,
+  { body, signal, notStored }: LeaseBody<Value, Name>,
 ): Promise<Value> {
   let value: Value;
   try {

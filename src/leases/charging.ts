@@ -3,7 +3,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
-import type { BucketPlace } from "../engine/lease-part.ts";
+import type { BucketPosition } from "../engine/lease-part.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
 import { leaseNotStored } from "./errors.ts";
@@ -12,7 +12,7 @@ import {
   claimOf,
   claimsOf,
   heldAt,
-  placesIn,
+  positionsIn,
   type ResourceAmounts,
   type Share,
   sharesOf,
@@ -119,9 +119,9 @@ export function chargeOf(
 ): Charge {
   let charge: Charge = { holdings, resources: record.resources, standings: [] };
   for (const { share, held, ticket, state } of got) {
-    const place = placesIn(record.resources[share.at[0]] as LeaseResourceRecord)[share.at[1]] as BucketPlace;
-    const seen = state === undefined ? undefined : seenIn(held, state, { place, nowMs: at.nowMs });
-    const level = { bucket: held.bucket, set: held.set, level: place.level };
+    const position = positionsIn(record.resources[share.at[0]] as LeaseResourceRecord)[share.at[1]] as BucketPosition;
+    const seen = state === undefined ? undefined : seenIn(held, state, { position, nowMs: at.nowMs });
+    const level = { bucket: held.bucket, set: held.set, level: position.level };
     charge = {
       holdings: withMore(charge.holdings, share, ticket),
       resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),

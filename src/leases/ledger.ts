@@ -16,7 +16,7 @@ import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import { type BucketPlace, placesOf } from "../engine/lease-part.ts";
+import { type BucketPosition, positionsOf } from "../engine/lease-part.ts";
 import { summed } from "../engine/summed.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
@@ -191,21 +191,21 @@ export function withSeen(
   return resources.map((one, i) => {
     if (i !== resource) return one;
     const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
-    const places = placesIn(one);
-    // Each name is that of the one bucket of its place: those of the others stay, in the order of the buckets.
-    const overdrawn = places.flatMap((place, j) =>
-      j === level ? seen.overdrawn : one.overdrawn.filter((name) => isAt(name, place)),
+    const positions = positionsIn(one);
+    // Each name is that of the one bucket at its position: those of the others stay, in the order of the buckets.
+    const overdrawn = positions.flatMap((position, j) =>
+      j === level ? seen.overdrawn : one.overdrawn.filter((name) => isAt(name, position)),
     );
     return { ...one, levels, overdrawn };
   });
 }
 
 /** Where the buckets of a lease on one resource stand. */
-export function placesIn({ resource, levels }: LeaseResourceRecord): readonly BucketPlace[] {
-  return placesOf(levels.map((level) => bucketOf(level, resource)));
+export function positionsIn({ resource, levels }: LeaseResourceRecord): readonly BucketPosition[] {
+  return positionsOf(levels.map((level) => bucketOf(level, resource)));
 }
 
-function isAt(name: string, { level, isTotal }: BucketPlace): boolean {
+function isAt(name: string, { level, isTotal }: BucketPosition): boolean {
   return levelOfName(name) === level && name.startsWith(`${TOTAL_RESOURCE}/`) === isTotal;
 }
 

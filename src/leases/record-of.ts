@@ -4,7 +4,7 @@ import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLi
 import type { SetOrigin } from "../domain/limit-set.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { availabilityOf } from "../engine/availability.ts";
-import { type BucketPlace, type LeasePart, overdrawnAt, placesOf } from "../engine/lease-part.ts";
+import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf } from "../engine/lease-part.ts";
 import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 
@@ -22,13 +22,13 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
     let next = 0;
     const levels: LeaseLevel[] = [];
     let overdrawn: readonly string[] = [];
-    const places = placesOf(demands.map(({ bucket }) => bucket));
+    const positions = positionsOf(demands.map(({ bucket }) => bucket));
     for (const [level, demand] of demands.entries()) {
       const answer = demand.take.length === 0 ? undefined : (taken[next++] as TakenAnswer);
       const seen =
         answer === undefined
           ? undefined
-          : seenIn(demand, answer.state, { place: places[level] as BucketPlace, nowMs: takenAtMs });
+          : seenIn(demand, answer.state, { position: positions[level] as BucketPosition, nowMs: takenAtMs });
       if (seen !== undefined) overdrawn = [...overdrawn, ...seen.overdrawn];
       levels.push(levelOf(demand, seen?.limits ?? []));
       if (answer === undefined) continue;
@@ -43,7 +43,7 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
 export function seenIn(
   of: Pick<Demand, "bucket" | "set" | "limits">,
   state: BucketState,
-  { place, nowMs }: { readonly place: BucketPlace; readonly nowMs: number },
+  { position, nowMs }: { readonly position: BucketPosition; readonly nowMs: number },
 ): { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] } {
   return {
     limits: availabilityOf(of, state, nowMs).map(({ limit, available, capacity }) => ({
@@ -51,7 +51,7 @@ export function seenIn(
       available,
       capacity,
     })),
-    overdrawn: overdrawnAt(state, place, nowMs),
+    overdrawn: overdrawnAt(state, position, nowMs),
   };
 }
 

@@ -7,7 +7,7 @@ import { NO_MARKS } from "../domain/kinds/kind.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
-import { type BucketPlace, type LeasePart, placesOf } from "../engine/lease-part.ts";
+import { type BucketPosition, type LeasePart, positionsOf } from "../engine/lease-part.ts";
 
 /** How one limit of one level stands: what header fields for clients are made of. JSON-safe. */
 export interface LimitStanding {
@@ -90,13 +90,13 @@ function finite(ms: number): number | null {
 export function standingsOfParts(parts: readonly LeasePart[], calendar: Calendar): readonly LimitStanding[] {
   const seen = new Set<string>();
   return parts.flatMap(({ demands, taken, takenAtMs }) => {
-    const places = placesOf(demands.map(({ bucket }) => bucket));
+    const positions = positionsOf(demands.map(({ bucket }) => bucket));
     let next = 0;
     return demands.flatMap(({ bucket, set, limits, take }, i) => {
       const state = take.length === 0 ? undefined : taken[next++]?.state;
       if (state === undefined || seen.has(bucket.id)) return [];
       seen.add(bucket.id);
-      const { level } = places[i] as BucketPlace;
+      const { level } = positions[i] as BucketPosition;
       return standingsOf({ bucket, set, limits, level }, state, { nowMs: takenAtMs, calendar });
     });
   });

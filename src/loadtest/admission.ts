@@ -13,7 +13,7 @@ export interface AdmissionCheck {
   readonly excessTokens: number;
 }
 
-interface Run {
+interface LoadTotals {
   readonly scenario: Scenario;
   readonly granted: GrantedTokens;
   /** What was charged after the fact, of that. */
@@ -30,8 +30,8 @@ interface Run {
  * Capacity plus refill for the time, per limit and level. Where work is corrected afterwards, requests that were let in before the
  * bucket went into debt may still charge it: at most one correction for each that was under way, and no more than all of them.
  */
-export function checkAdmission(run: Run): readonly AdmissionCheck[] {
-  const { scenario, granted, corrected, elapsedMs, callers, stores } = run;
+export function checkAdmission(totals: LoadTotals): readonly AdmissionCheck[] {
+  const { scenario, granted, corrected, elapsedMs, callers, stores } = totals;
   return scenario.entities.flatMap(({ id: entityId, limits }) =>
     limits.map(({ name: limit, capacity, refillAmount, refillPeriodMs }) => {
       // The clocks tell whole milliseconds: the first reading may be one too late.

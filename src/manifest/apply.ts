@@ -43,7 +43,7 @@ export async function applyManifest(limiter: Limiter, plan: Plan, options: Apply
   }
   if (basis.refusal !== undefined) throw basis.refusal;
   options.signal?.throwIfAborted();
-  const run = new Run(limiter, parts, plan.owner, { ...options, takeOver: basis.options.takeOver === true });
+  const run = new ManifestApply(limiter, parts, plan.owner, { ...options, takeOver: basis.options.takeOver === true });
   await run.begin();
   // Made again now that no other apply of this owner may write.
   const fresh = await makePlan(parts, basis.manifest, basis.options);
@@ -62,7 +62,7 @@ export async function applyManifest(limiter: Limiter, plan: Plan, options: Apply
 }
 
 /** One apply: it may write until another of the same owner begins. */
-class Run {
+class ManifestApply {
   readonly #limiter: Limiter;
   readonly #parts: LimiterParts;
   readonly #owner: string;

@@ -65,7 +65,7 @@ export async function driftOf(limiter: Limiter, options: { readonly owner?: stri
   for (const each of owned) {
     const now = live.get(pieceKey(each.piece));
     if (each.state === "pending" || isSameValue(each.value, now)) continue;
-    const by = await culpritOf(parts, each);
+    const by = await lastChangeOf(parts, each);
     drift.push({ ...each.piece, applied: each.value, live: now ?? null, ...(by === undefined ? {} : { by }) });
   }
   return { namespace: parts.settings.namespace, owner, appliedAtMs: record?.appliedAtMs ?? 0, drift };
@@ -76,7 +76,7 @@ const LOOKED_AT_MAX = 10_000;
 const PAGE = 100;
 
 /** The last change of a piece since it was applied. */
-async function culpritOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): Promise<DriftedPiece["by"]> {
+async function lastChangeOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): Promise<DriftedPiece["by"]> {
   const scope = scopeOfPiece(piece);
   const ownId = piece.what === "plan" ? planAuditId(piece.planId ?? "") : (piece.entityId ?? "");
   const entityId = scope === undefined ? ownId : auditIdOf(scope);

@@ -8,7 +8,7 @@ import { readEntity, refuseCycles } from "./read-entity.ts";
 import { readLevel, readSystem } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
 import { readPlan } from "./read-plan.ts";
-import { type Member, type Place, Reading } from "./reading.ts";
+import { type DocumentEntry, type Member, Reading } from "./reading.ts";
 
 export const TOP_KEYS = ["namespace", "owner", "plans", "system", "resources", "entities"];
 
@@ -96,7 +96,11 @@ function entitiesIn(reading: Reading, place: Member | undefined, calendar: CronC
   return read.flatMap(({ pieces }) => pieces);
 }
 
-function named(reading: Reading, place: Place | undefined, check: (value: unknown) => string): string | undefined {
+function named(
+  reading: Reading,
+  place: DocumentEntry | undefined,
+  check: (value: unknown) => string,
+): string | undefined {
   if (place === undefined) return undefined;
   const text = reading.text(place);
   if (text === undefined) return undefined;

@@ -52,7 +52,7 @@ export interface Plan {
 }
 
 /** What a plan was made of, to make it again when it is applied. */
-export interface Basis {
+export interface PlanBasis {
   readonly manifest: Manifest;
   readonly options: PlanOptions;
   /** Why it cannot be applied. */
@@ -60,7 +60,7 @@ export interface Basis {
 }
 
 const OPTIONS = new KnownNames<PlanOptions>({ owner: true, keep: true, prune: true, takeOver: true });
-const BASES = new WeakMap<Plan, Basis>();
+const BASES = new WeakMap<Plan, PlanBasis>();
 
 /** What applying a manifest would change. It only reads. */
 export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions = {}): Promise<Plan> {
@@ -71,7 +71,7 @@ export async function planManifest(limiter: Limiter, manifest: Manifest, options
   return makePlan(partsOf(limiter), manifest, options);
 }
 
-export function basisOf(plan: Plan): Basis {
+export function basisOf(plan: Plan): PlanBasis {
   const basis = BASES.get(plan);
   if (basis !== undefined) return basis;
   throw new ValidationError("plan_invalid", "This is not a result of planManifest; plan again, then apply that.");
@@ -96,11 +96,11 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
   );
   await requireParents(parts, manifest.pieces);
   await requirePlans(parts, manifest.pieces);
-  const looks = manifest.pieces.map((each) => lookAt(each, { owned, live, owner, options }));
+  const comparisons = manifest.pieces.map((each) => comparePiece(each, { owned, live, owner, options }));
   const needed = new Set(manifest.pieces.flatMap(({ piece }) => (piece.level === undefined ? [] : ownerKey(piece))));
   const gone = left.map((each) => leave(each, { needed, live, options }));
-  const changes = inOrder([...looks.flatMap(({ change }) => change ?? []), ...gone]);
-  const conflicts = looks.flatMap(({ conflict }) => conflict ?? []);
+  const changes = inOrder([...comparisons.flatMap(({ change }) => change ?? []), ...gone]);
+  const conflicts = comparisons.flatMap(({ conflict }) => conflict ?? []);
   const isDeleted = ({ what, action }: Change) => (what === "entity" || what === "plan") && action === "delete";
   const deletions = { deleted: changes.filter(isDeleted), owned, owner, declared };
   let configs: ReturnType<typeof allConfigs> | undefined;
@@ -116,7 +116,7 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
     owner,
     changes,
     conflicts,
-    summary: summaryOf(changes, manifest.pieces.length - looks.filter(isChangeOrConflict).length),
+    summary: summaryOf(changes, manifest.pieces.length - comparisons.filter(isChangeOrConflict).length),
     warnings: [...manifest.warnings, ...blockers.map(({ message }) => message)],
   };
   BASES.set(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options, blockers) });
@@ -133,19 +133,19 @@ function ownerOf(manifest: Manifest, options: PlanOptions): string {
   );
 }
 
-interface Look {
+interface PieceComparison {
   readonly change?: Change;
   readonly conflict?: Piece & { readonly owner: string };
 }
 
-interface Sight {
+interface PieceContext {
   readonly owned: ReadonlyMap<string, OwnedPiece>;
   readonly live: ReadonlyMap<string, PieceValue>;
   readonly owner: string;
   readonly options: PlanOptions;
 }
 
-function lookAt({ piece, value }: DeclaredPiece, { owned, live, owner, options }: Sight): Look {
+function comparePiece({ piece, value }: DeclaredPiece, { owned, live, owner, options }: PieceContext): PieceComparison {
   const key = pieceKey(piece);
   const record = owned.get(key);
   if (record !== undefined && record.owner !== owner && options.takeOver !== true) {
@@ -153,7 +153,7 @@ function lookAt({ piece, value }: DeclaredPiece, { owned, live, owner, options }
   }
   const now = live.get(key);
   const drift = record?.owner === owner && record.state === "applied" && !isSameValue(record.value, now);
-  const change = (action: Change["action"]): Look => ({
+  const change = (action: Change["action"]): PieceComparison => ({
     change: { action, ...piece, before: now ?? null, after: value, drift },
   });
   if (!isSameValue(now, value)) return change(now === undefined ? "create" : "update");
@@ -163,7 +163,7 @@ function lookAt({ piece, value }: DeclaredPiece, { owned, live, owner, options }
 
 function leave(
   record: OwnedPiece,
-  { needed, live, options }: Pick<Sight, "live" | "options"> & { readonly needed: ReadonlySet<string> },
+  { needed, live, options }: Pick<PieceContext, "live" | "options"> & { readonly needed: ReadonlySet<string> },
 ): Change {
   const { piece } = record;
   const before = live.get(pieceKey(piece)) ?? null;
@@ -233,7 +233,7 @@ export function ownedByOther(piece: Piece, owner: string): ConflictError {
   );
 }
 
-function isChangeOrConflict({ change, conflict }: Look): boolean {
+function isChangeOrConflict({ change, conflict }: PieceComparison): boolean {
   return change !== undefined || conflict !== undefined;
 }
 

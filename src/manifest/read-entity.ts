@@ -4,7 +4,7 @@ import { checkEntityId, checkPlanId, checkResource } from "../domain/names.ts";
 import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/piece.ts";
 import { accessIn, limitsIn, OPTION_KEYS, readLevel, TOTAL_KEYS, totalsIn } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
-import type { Member, Place, Reading } from "./reading.ts";
+import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const ENTITY_KEYS = [
   ...["name", "parent", "plan", "cascade", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "access", "resources"],
@@ -20,7 +20,7 @@ export interface ReadEntity {
   readonly id: string;
   readonly pieces: readonly DeclaredPiece[];
   readonly parentId: string | undefined;
-  readonly parentPlace: Place | undefined;
+  readonly parentEntry: DocumentEntry | undefined;
 }
 
 export function readEntity(reading: Reading, member: Member, calendar: CronCheck): ReadEntity {
@@ -30,8 +30,8 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
   const members = reading.members(member, ENTITY_KEYS, reasons);
   const found = new Map(members.map((each) => [each.key, each]));
   const everywhere: ConfigScope = { level: "entityDefault", entityId: id };
-  const parentPlace = found.get("parent");
-  const parentId = idOf(reading, parentPlace, checkEntityId);
+  const parentEntry = found.get("parent");
+  const parentId = idOf(reading, parentEntry, checkEntityId);
   const short = [
     ...limitsIn(reading, found, everywhere, calendar),
     ...accessIn(reading, onlyAccess(found), everywhere),
@@ -40,9 +40,9 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
   const said = new Set(levels.map(({ piece }) => pieceKey(piece)));
   for (const { piece } of short) {
     if (!said.has(pieceKey(piece))) continue;
-    const place = found.get(piece.what) as Place;
+    const entry = found.get(piece.what) as DocumentEntry;
     const what = `"${piece.what}" is short for that of _default_, which is given too; keep one of them`;
-    reading.fail("key_duplicate", place.keyAt, place.path, what);
+    reading.fail("key_duplicate", entry.keyAt, entry.path, what);
   }
   const own = OWN_KEYS.some((key) => found.has(key)) ? [entityIn(reading, id, found, parentId)] : [];
   const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id }, calendar);
@@ -50,18 +50,18 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
   if (pieces.length === 0 && reading.problems.length === before) {
     reading.fail("empty", member.keyAt, member.path, `"${id}" is empty; give it a name or limits, or leave it out`);
   }
-  return { id, pieces, parentId, parentPlace };
+  return { id, pieces, parentId, parentEntry };
 }
 
 /** An entity cannot be below itself; parents that are not declared are asked of the store. */
 export function refuseCycles(reading: Reading, entities: readonly ReadEntity[]): void {
   const parents = new Map(entities.map(({ id, parentId }) => [id, parentId]));
-  for (const { id, parentPlace } of entities) {
+  for (const { id, parentEntry } of entities) {
     const path = [id];
     for (let above = parents.get(id); above !== undefined; above = parents.get(above)) {
       path.push(above);
-      if (above === id && parentPlace !== undefined) {
-        reading.invalid(parentPlace, `${id} cannot be its own ancestor: ${path.join(" -> ")}`);
+      if (above === id && parentEntry !== undefined) {
+        reading.invalid(parentEntry, `${id} cannot be its own ancestor: ${path.join(" -> ")}`);
       }
       if (path.indexOf(above) < path.length - 1) break;
     }
@@ -74,13 +74,13 @@ function entityIn(
   found: ReadonlyMap<string, Member>,
   parentId: string | undefined,
 ): DeclaredPiece {
-  const namePlace = found.get("name");
+  const nameEntry = found.get("name");
   const planId = idOf(reading, found.get("plan"), checkPlanId);
-  const cascadePlace = found.get("cascade");
-  const metadataPlace = found.get("metadata");
-  const name = namePlace === undefined ? undefined : nameOf(reading, namePlace);
-  const cascade = cascadePlace === undefined ? undefined : reading.flag(cascadePlace);
-  const metadata = metadataPlace === undefined ? [] : metadataOf(reading, metadataPlace);
+  const cascadeEntry = found.get("cascade");
+  const metadataEntry = found.get("metadata");
+  const name = nameEntry === undefined ? undefined : nameOf(reading, nameEntry);
+  const cascade = cascadeEntry === undefined ? undefined : reading.flag(cascadeEntry);
+  const metadata = metadataEntry === undefined ? [] : metadataOf(reading, metadataEntry);
   const value: EntityValue = {
     name: name || id,
     ...(parentId === undefined ? {} : { parentId }),
@@ -91,8 +91,8 @@ function entityIn(
   return { piece: { what: "entity", entityId: id }, value };
 }
 
-function levelsIn(reading: Reading, place: Member, entityId: string, calendar: CronCheck): readonly DeclaredPiece[] {
-  return reading.members(place, undefined, {}).flatMap((member) => {
+function levelsIn(reading: Reading, entry: Member, entityId: string, calendar: CronCheck): readonly DeclaredPiece[] {
+  return reading.members(entry, undefined, {}).flatMap((member) => {
     const resource = member.key;
     if (resource === DEFAULT_NAME) return readLevel(reading, member, { level: "entityDefault", entityId }, calendar);
     try {
@@ -106,7 +106,11 @@ function levelsIn(reading: Reading, place: Member, entityId: string, calendar: C
 }
 
 /** An id; null stands for none. */
-function idOf(reading: Reading, place: Place | undefined, check: (value: unknown) => string): string | undefined {
+function idOf(
+  reading: Reading,
+  place: DocumentEntry | undefined,
+  check: (value: unknown) => string,
+): string | undefined {
   if (place === undefined || (reading.scalar(place) === null && place.node !== undefined)) return undefined;
   const text = reading.text(place);
   if (text === undefined) return undefined;
@@ -117,20 +121,20 @@ function idOf(reading: Reading, place: Place | undefined, check: (value: unknown
   }
 }
 
-export function nameOf(reading: Reading, place: Place): string | undefined {
-  const text = reading.text(place);
+export function nameOf(reading: Reading, entry: DocumentEntry): string | undefined {
+  const text = reading.text(entry);
   if (text === undefined || text.length <= NAME_MAX) return text;
-  return reading.invalid(place, `give a name of at most ${NAME_MAX} characters`);
+  return reading.invalid(entry, `give a name of at most ${NAME_MAX} characters`);
 }
 
-export function metadataOf(reading: Reading, place: Place): readonly (readonly [string, string])[] {
-  return reading.members(place, undefined, {}).flatMap((member) => {
+export function metadataOf(reading: Reading, entry: DocumentEntry): readonly (readonly [string, string])[] {
+  return reading.members(entry, undefined, {}).flatMap((member) => {
     const text = reading.text(member);
     return text === undefined ? [] : [[member.key, text] as const];
   });
 }
 
-function onlyAccess(found: ReadonlyMap<string, Place>): ReadonlyMap<string, Place> {
+function onlyAccess(found: ReadonlyMap<string, DocumentEntry>): ReadonlyMap<string, DocumentEntry> {
   const access = found.get("access");
   return new Map(access === undefined ? [] : [["access", access]]);
 }

@@ -5,7 +5,7 @@ import { checkLimits, type Limit } from "../domain/limit.ts";
 import { type DeclaredPiece, limitsValue, type Piece, pieceIn } from "../domain/piece.ts";
 import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
 import { readLimit, sentence } from "./read-limit.ts";
-import type { Member, Place, Reading } from "./reading.ts";
+import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 /** How limits go with other levels, and whom they meet: beside `limits`. */
 export const OPTION_KEYS = ["inherit", "applies_to"];
@@ -28,8 +28,8 @@ export function readLevel(
   const members = reading.members(member, LEVEL_KEYS, {});
   if (members.length === 0 && reading.problems.length === before) saysNothing(reading, member);
   const found = new Map(members.map((each) => [each.key, each]));
-  const cascadePlace = found.get("cascade");
-  const cascade = cascadePlace === undefined ? undefined : reading.flag(cascadePlace);
+  const cascadeEntry = found.get("cascade");
+  const cascade = cascadeEntry === undefined ? undefined : reading.flag(cascadeEntry);
   return [
     ...limitsIn(reading, found, scope, calendar),
     ...accessIn(reading, found, scope),
@@ -57,7 +57,11 @@ export function readSystem(reading: Reading, member: Member, calendar: CronCheck
   ];
 }
 
-function keptDaysIn(reading: Reading, found: ReadonlyMap<string, Place>, scope: ConfigScope): readonly DeclaredPiece[] {
+function keptDaysIn(
+  reading: Reading,
+  found: ReadonlyMap<string, DocumentEntry>,
+  scope: ConfigScope,
+): readonly DeclaredPiece[] {
   const place = found.get("usage_kept_days");
   if (place === undefined) return [];
   const days = reading.scalar(place);
@@ -70,7 +74,7 @@ function keptDaysIn(reading: Reading, found: ReadonlyMap<string, Place>, scope: 
 /** `limits`, with `inherit` and `applies_to` beside them. */
 export function limitsIn(
   reading: Reading,
-  found: ReadonlyMap<string, Place>,
+  found: ReadonlyMap<string, DocumentEntry>,
   scope: ConfigScope,
   calendar: CronCheck,
 ): readonly DeclaredPiece[] {
@@ -81,7 +85,7 @@ export function limitsIn(
 /** `totals`, with `totals_inherit` and `totals_applies_to` beside them. */
 export function totalsIn(
   reading: Reading,
-  found: ReadonlyMap<string, Place>,
+  found: ReadonlyMap<string, DocumentEntry>,
   scope: ConfigScope,
   calendar: CronCheck,
 ): readonly DeclaredPiece[] {
@@ -91,28 +95,28 @@ export function totalsIn(
 
 function optionsIn(
   reading: Reading,
-  found: ReadonlyMap<string, Place>,
+  found: ReadonlyMap<string, DocumentEntry>,
   [limits, inherit, appliesTo]: readonly [string, string, string],
 ): LevelOptions {
   for (const key of [inherit, appliesTo]) {
     const place = found.get(key);
     if (place !== undefined && !found.has(limits)) reading.invalid(place, `it needs ${limits}, and there are none`);
   }
-  const inheritPlace = found.get(inherit);
-  const appliesPlace = found.get(appliesTo);
-  const word = appliesPlace === undefined ? "everyone" : reading.scalar(appliesPlace);
-  if (appliesPlace !== undefined && word !== "everyone" && word !== "callers") {
-    reading.invalid(appliesPlace, `give everyone or callers, not ${reading.shown(appliesPlace)}`);
+  const inheritEntry = found.get(inherit);
+  const appliesEntry = found.get(appliesTo);
+  const word = appliesEntry === undefined ? "everyone" : reading.scalar(appliesEntry);
+  if (appliesEntry !== undefined && word !== "everyone" && word !== "callers") {
+    reading.invalid(appliesEntry, `give everyone or callers, not ${reading.shown(appliesEntry)}`);
   }
   return {
-    ...(inheritPlace !== undefined && reading.flag(inheritPlace) === true ? { inherit: true } : {}),
+    ...(inheritEntry !== undefined && reading.flag(inheritEntry) === true ? { inherit: true } : {}),
     ...(word === "callers" ? { appliesTo: "callers" } : {}),
   };
 }
 
 function setIn(
   reading: Reading,
-  place: Place | undefined,
+  place: DocumentEntry | undefined,
   { piece, options }: { readonly piece: Piece; readonly options: LevelOptions },
   calendar: CronCheck,
 ): readonly DeclaredPiece[] {
@@ -136,7 +140,7 @@ function setIn(
 /** `disabled: true, false, bypass`, or the word itself under `access`. */
 export function accessIn(
   reading: Reading,
-  found: ReadonlyMap<string, Place>,
+  found: ReadonlyMap<string, DocumentEntry>,
   scope: ConfigScope,
 ): readonly DeclaredPiece[] {
   const disabled = found.get("disabled");
@@ -149,17 +153,17 @@ export function accessIn(
   return value === undefined ? [] : [{ piece: pieceIn("access", scope), value }];
 }
 
-function disabledOf(reading: Reading, place: Place): Access | undefined {
-  const value = reading.scalar(place);
+function disabledOf(reading: Reading, entry: DocumentEntry): Access | undefined {
+  const value = reading.scalar(entry);
   if (value === "bypass") return "bypass";
   if (typeof value === "boolean") return value ? "disabled" : "enforce";
-  return reading.invalid(place, `give true, false or bypass, not ${reading.shown(place)}`);
+  return reading.invalid(entry, `give true, false or bypass, not ${reading.shown(entry)}`);
 }
 
-function accessOf(reading: Reading, place: Place): Access | undefined {
-  const value = reading.scalar(place);
+function accessOf(reading: Reading, entry: DocumentEntry): Access | undefined {
+  const value = reading.scalar(entry);
   if (typeof value === "string" && ACCESS_WORDS.includes(value)) return value as Access;
-  return reading.invalid(place, `give disabled, bypass or enforce, not ${reading.shown(place)}`);
+  return reading.invalid(entry, `give disabled, bypass or enforce, not ${reading.shown(entry)}`);
 }
 
 function saysNothing(reading: Reading, { keyAt, path, key }: Member): void {

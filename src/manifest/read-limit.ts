@@ -5,7 +5,7 @@ import { limitOfSpec } from "../domain/limit-text.ts";
 import { checkLimitName, checkMeasure } from "../domain/names.ts";
 import { cronOfReset, cronProblem } from "../domain/reset-names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
-import type { Member, Place, Reading } from "./reading.ts";
+import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const LIMIT_KEYS = [
   ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft"],
@@ -55,7 +55,7 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const refillPeriod = whole("refill_period", "whole seconds", SECONDS);
   const burst = whole("burst", "whole tokens", TOKENS);
   const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
-  const soft = found.has("soft") ? reading.flag(found.get("soft") as Place) : undefined;
+  const soft = found.has("soft") ? reading.flag(found.get("soft") as DocumentEntry) : undefined;
   const counts = readMeasure(reading, found.get("counts"));
   const schedule = readSchedule(reading, found.get("schedule"), calendar);
   const reset = readReset(reading, found.get("reset_schedule"), calendar);
@@ -79,7 +79,7 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   });
 }
 
-function readMeasure(reading: Reading, place: Place | undefined): string | undefined {
+function readMeasure(reading: Reading, place: DocumentEntry | undefined): string | undefined {
   const measure = place === undefined ? undefined : reading.text(place);
   if (place === undefined || measure === undefined) return undefined;
   try {
@@ -91,7 +91,7 @@ function readMeasure(reading: Reading, place: Place | undefined): string | undef
 }
 
 function contradictionIn(
-  found: ReadonlyMap<string, Place>,
+  found: ReadonlyMap<string, DocumentEntry>,
   { isQuota, refillAmount }: { readonly isQuota: boolean; readonly refillAmount: number | undefined },
 ): string | undefined {
   if (found.has("reset_schedule") && found.has("reset_after_seconds")) {
@@ -109,14 +109,14 @@ function contradictionIn(
 
 function readSchedule(
   reading: Reading,
-  place: Place | undefined,
+  place: DocumentEntry | undefined,
   calendar: CronCheck,
 ): readonly ScheduleEntry[] | undefined {
   if (place === undefined) return undefined;
   return reading.items(place, "windows").flatMap((item) => readWindow(reading, item, calendar) ?? []);
 }
 
-function readWindow(reading: Reading, item: Place, calendar: CronCheck): ScheduleEntry | undefined {
+function readWindow(reading: Reading, item: DocumentEntry, calendar: CronCheck): ScheduleEntry | undefined {
   const found = new Map(reading.members(item, WINDOW_KEYS, {}).map((each) => [each.key, each]));
   const when = readCron(reading, { item, found }, "window", calendar);
   const tokens = (key: string) => {
@@ -138,14 +138,14 @@ function readWindow(reading: Reading, item: Place, calendar: CronCheck): Schedul
   };
 }
 
-function readScale(reading: Reading, place: Place | undefined): number | undefined {
+function readScale(reading: Reading, place: DocumentEntry | undefined): number | undefined {
   if (place === undefined) return undefined;
   const value = reading.scalar(place);
   if (typeof value === "number" && value > 0) return value;
   return reading.invalid(place, `give a number above 0, not ${reading.shown(place)}`);
 }
 
-function readReset(reading: Reading, place: Place | undefined, calendar: CronCheck): Reset | undefined {
+function readReset(reading: Reading, place: DocumentEntry | undefined, calendar: CronCheck): Reset | undefined {
   if (place === undefined) return undefined;
   const items = reading.items(place, "one { cron, tz }");
   if (items.length > 1) return reading.invalid(place, `give exactly one { cron, tz }, not ${items.length}`);
@@ -157,30 +157,30 @@ function readReset(reading: Reading, place: Place | undefined, calendar: CronChe
 
 function readCron(
   reading: Reading,
-  { item, found }: { readonly item: Place; readonly found: ReadonlyMap<string, Place> },
+  { item, found }: { readonly item: DocumentEntry; readonly found: ReadonlyMap<string, DocumentEntry> },
   use: CronUse,
   calendar: CronCheck,
 ): { readonly cron: string; readonly tz: string } | undefined {
-  const cronPlace = found.get("cron");
-  const tzPlace = found.get("tz");
-  const tz = tzPlace === undefined ? TZ_DEFAULT : reading.text(tzPlace);
-  if (cronPlace === undefined) {
+  const cronEntry = found.get("cron");
+  const tzEntry = found.get("tz");
+  const tz = tzEntry === undefined ? TZ_DEFAULT : reading.text(tzEntry);
+  if (cronEntry === undefined) {
     if (reading.isMap(item)) reading.fail("key_missing", item.keyAt, item.path, `the ${use} has no cron`);
     return undefined;
   }
-  const text = reading.text(cronPlace);
+  const text = reading.text(cronEntry);
   if (text === undefined || tz === undefined) return undefined;
   const cron = use === "reset" ? cronOfReset(text) : text;
   const zoneProblem = calendar.problemOf("* * * * *", tz, "window");
-  if (zoneProblem !== undefined && tzPlace !== undefined) {
-    reading.fail("cron_invalid", tzPlace.valueAt, tzPlace.path, zoneProblem);
+  if (zoneProblem !== undefined && tzEntry !== undefined) {
+    reading.fail("cron_invalid", tzEntry.valueAt, tzEntry.path, zoneProblem);
   }
   const problem = cronProblem({ cron, tz: TZ_DEFAULT }, use, calendar);
-  if (problem !== undefined) reading.fail("cron_invalid", cronPlace.valueAt, cronPlace.path, problem);
+  if (problem !== undefined) reading.fail("cron_invalid", cronEntry.valueAt, cronEntry.path, problem);
   return problem === undefined && zoneProblem === undefined ? { cron, tz } : undefined;
 }
 
-function made(reading: Reading, { valueAt, path }: Place, make: () => Limit): Limit | undefined {
+function made(reading: Reading, { valueAt, path }: DocumentEntry, make: () => Limit): Limit | undefined {
   try {
     return make();
   } catch (error) {

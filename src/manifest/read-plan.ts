@@ -13,11 +13,11 @@ export const PLAN_LEVEL_KEYS = ["limits", ...OPTION_KEYS];
 export function readPlan(reading: Reading, member: Member, calendar: CronCheck): readonly DeclaredPiece[] {
   const planId = member.key;
   const found = new Map(reading.members(member, PLAN_KEYS, {}).map((each) => [each.key, each]));
-  const namePlace = found.get("name");
-  const metadataPlace = found.get("metadata");
+  const nameEntry = found.get("name");
+  const metadataEntry = found.get("metadata");
   const value: PlanValue = {
-    name: (namePlace === undefined ? undefined : nameOf(reading, namePlace)) || planId,
-    metadata: Object.fromEntries(metadataPlace === undefined ? [] : metadataOf(reading, metadataPlace)),
+    name: (nameEntry === undefined ? undefined : nameOf(reading, nameEntry)) || planId,
+    metadata: Object.fromEntries(metadataEntry === undefined ? [] : metadataOf(reading, metadataEntry)),
   };
   return [
     { piece: { what: "plan", planId }, value },

@@ -3,8 +3,8 @@ import { nearestName } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { ManifestProblem, ProblemCode } from "./manifest.ts";
 
-/** A place in a document: a value, and where it and its key stand. */
-export interface Place {
+/** A value in a document, and the offsets of it and of its key. */
+export interface DocumentEntry {
   readonly node: Node | undefined;
   /** Of the key; of the item itself in a list. */
   readonly keyAt: number;
@@ -13,7 +13,7 @@ export interface Place {
 }
 
 /** A member of a map. */
-export interface Member extends Place {
+export interface Member extends DocumentEntry {
   readonly key: string;
 }
 
@@ -40,37 +40,37 @@ export class Reading {
   }
 
   /** Of a value that is not what it should be. */
-  invalid({ valueAt, path }: Place, message: string): undefined {
+  invalid({ valueAt, path }: DocumentEntry, message: string): undefined {
     this.fail("value_invalid", valueAt, path, message);
     return undefined;
   }
 
-  root(): Place {
+  root(): DocumentEntry {
     const node = this.#document.contents ?? undefined;
     return { node: node as Node | undefined, keyAt: 0, valueAt: node?.range?.[0] ?? 0, path: "" };
   }
 
   /** The members of a map, each key once; those that are not known are told and left out. `known` undefined: any name. */
   members(
-    place: Place,
+    entry: DocumentEntry,
     known: readonly string[] | undefined,
     reasons: Readonly<Record<string, string>>,
   ): readonly Member[] {
-    const node = this.#resolved(place.node);
+    const node = this.#resolved(entry.node);
     if (!isMap(node)) {
-      this.invalid(place, `give a map here, not ${shownNode(node)}`);
+      this.invalid(entry, `give a map here, not ${shownNode(node)}`);
       return [];
     }
     const seen = new Set<string>();
     return node.items.flatMap((pair): readonly Member[] => {
       const keyNode = pair.key as Node | null;
-      const keyAt = keyNode?.range?.[0] ?? place.valueAt;
+      const keyAt = keyNode?.range?.[0] ?? entry.valueAt;
       const key = this.#keyText(keyNode);
       if (key === undefined) {
-        this.fail("name_invalid", keyAt, place.path, "a key must be a plain string");
+        this.fail("name_invalid", keyAt, entry.path, "a key must be a plain string");
         return [];
       }
-      const path = `${place.path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const path = `${entry.path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
       if (seen.has(key)) {
         this.fail("key_duplicate", keyAt, path, `the key "${key}" is here twice; keep one of them`);
         return [];
@@ -86,50 +86,50 @@ export class Reading {
   }
 
   /** The items of a list that has any. */
-  items(place: Place, what: string): readonly Place[] {
-    const node = this.#resolved(place.node);
+  items(entry: DocumentEntry, what: string): readonly DocumentEntry[] {
+    const node = this.#resolved(entry.node);
     if (!isSeq(node) || node.items.length === 0) {
-      this.invalid(place, `give a list of ${what} here, not ${shownNode(node)}`);
+      this.invalid(entry, `give a list of ${what} here, not ${shownNode(node)}`);
       return [];
     }
     return node.items.map((item, i) => {
-      const at = (item as Node | null)?.range?.[0] ?? place.valueAt;
-      return { node: (item as Node | null) ?? undefined, keyAt: at, valueAt: at, path: `${place.path}/${i}` };
+      const at = (item as Node | null)?.range?.[0] ?? entry.valueAt;
+      return { node: (item as Node | null) ?? undefined, keyAt: at, valueAt: at, path: `${entry.path}/${i}` };
     });
   }
 
-  isMap({ node }: Place): boolean {
+  isMap({ node }: DocumentEntry): boolean {
     return isMap(this.#resolved(node));
   }
 
   /** The value of a scalar; undefined of anything else. */
-  scalar({ node }: Place): unknown {
+  scalar({ node }: DocumentEntry): unknown {
     const resolved = this.#resolved(node);
     return isScalar(resolved) ? resolved.value : undefined;
   }
 
-  text(place: Place): string | undefined {
-    const value = this.scalar(place);
+  text(entry: DocumentEntry): string | undefined {
+    const value = this.scalar(entry);
     if (typeof value === "string") return value;
-    return this.invalid(place, `give a string, not ${this.shown(place)}; put it in quotes if it is one`);
+    return this.invalid(entry, `give a string, not ${this.shown(entry)}; put it in quotes if it is one`);
   }
 
-  flag(place: Place): boolean | undefined {
-    const value = this.scalar(place);
-    return typeof value === "boolean" ? value : this.invalid(place, `give true or false, not ${this.shown(place)}`);
+  flag(entry: DocumentEntry): boolean | undefined {
+    const value = this.scalar(entry);
+    return typeof value === "boolean" ? value : this.invalid(entry, `give true or false, not ${this.shown(entry)}`);
   }
 
   whole(
-    place: Place,
+    entry: DocumentEntry,
     what: string,
     { least, most }: { readonly least: number; readonly most: number },
   ): number | undefined {
-    const value = this.scalar(place);
+    const value = this.scalar(entry);
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-    return this.invalid(place, `give ${what} from ${least} to ${most}, not ${this.shown(place)}`);
+    return this.invalid(entry, `give ${what} from ${least} to ${most}, not ${this.shown(entry)}`);
   }
 
-  shown({ node }: Place): string {
+  shown({ node }: DocumentEntry): string {
     return shownNode(this.#resolved(node));
   }
 

@@ -26,7 +26,7 @@ import {
 import type { Calendar } from "../domain/calendar.ts";
 import { ConflictError } from "../domain/errors.ts";
 import type { Ledger, Migration } from "./ledger.ts";
-import { type Partition, partitionOf } from "./old-place.ts";
+import { type Partition, partitionOf } from "./old-items.ts";
 import { planPartition } from "./plan-partition.ts";
 import { planShards, type ShardsPlan } from "./plan-shards.ts";
 import {

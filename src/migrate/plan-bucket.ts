@@ -12,7 +12,7 @@ import { OWN, SOFT_FOREVER_MS } from "../protocol/item/dialect.ts";
 import { newItem } from "../protocol/item/encode-item.ts";
 import { keptUntilFromS } from "../protocol/item/ttl.ts";
 import type { Env } from "../protocol/take/intent.ts";
-import { unreadable, wholeIn } from "./old-place.ts";
+import { unreadable, wholeIn } from "./old-items.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 
 /** One limit of an old bucket, in its own terms. */

@@ -10,7 +10,7 @@ import {
   RESOURCE,
 } from "../adapters/dynamodb/schema.ts";
 import type { ConfigScope } from "../domain/config.ts";
-import { unreadable, wholeIn } from "./old-place.ts";
+import { unreadable, wholeIn } from "./old-items.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 
 /** One limit of a level in an item of its own. */

@@ -17,14 +17,14 @@ import {
 } from "../adapters/dynamodb/schema.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { ConfigScope } from "../domain/config.ts";
-import { flattened, isNested, type OldItem, oldItemOf, type Partition } from "./old-place.ts";
+import { flattened, isNested, type OldItem, oldItemOf, type Partition } from "./old-items.ts";
 import { limitOfItem, limitsOfItem, type OldBucket, planBucket } from "./plan-bucket.ts";
 import { burstNames, identityOf, planConfig, withoutBurst } from "./plan-config.ts";
 import { planUsage } from "./plan-usage.ts";
 import {
-  type Change,
   type ConfigOf,
   groupedBy,
+  type ItemChange,
   type NewItem,
   newItemOf,
   type PartitionPlan,
@@ -217,7 +217,7 @@ function metaKeys(item: Attributes, entityId: string, namespaceId: string): Attr
   return texts({ [ENTITY_ID]: entityId, ...entityIndexKeys(namespaceId, entityId, item[PARENT_ID]?.S) });
 }
 
-function changedLevel({ scope, composite }: Level, namespaceId: string): readonly Change[] {
+function changedLevel({ scope, composite }: Level, namespaceId: string): readonly ItemChange[] {
   if (composite === undefined) return [];
   const { item } = composite;
   // Without a version the item would not count as registered: the original's provisioner leaves it out.
@@ -226,7 +226,7 @@ function changedLevel({ scope, composite }: Level, namespaceId: string): readonl
   return changed(item, wanted, burstNames(item));
 }
 
-function changedRecord({ name }: Partition, { item, is }: Seen, namespaceId: string): readonly Change[] {
+function changedRecord({ name }: Partition, { item, is }: Seen, namespaceId: string): readonly ItemChange[] {
   switch (is.kind) {
     case "meta":
       // An entity that is being deleted stands elsewhere in the index, so that it is found.
@@ -241,7 +241,7 @@ function changedRecord({ name }: Partition, { item, is }: Seen, namespaceId: str
   }
 }
 
-function changed(item: Attributes, wanted: Attributes, remove: readonly string[]): readonly Change[] {
+function changed(item: Attributes, wanted: Attributes, remove: readonly string[]): readonly ItemChange[] {
   const set = Object.fromEntries(
     Object.entries(wanted).filter(([name, value]) => JSON.stringify(item[name]) !== JSON.stringify(value)),
   );

@@ -20,7 +20,7 @@ import { newItem } from "../protocol/item/encode-item.ts";
 import { keptUntilFromS } from "../protocol/item/ttl.ts";
 import { SHARED } from "../protocol/shared/dialect.ts";
 import { encoded, envWith } from "./plan-bucket.ts";
-import { type Change, type NewItem, newItemOf } from "./planned.ts";
+import { type ItemChange, type NewItem, newItemOf } from "./planned.ts";
 
 /** A shard of a bucket that the original wrote. */
 export interface OldShard {
@@ -31,7 +31,7 @@ export interface OldShard {
 /** What becomes of a bucket of the original's. */
 export type ShardsPlan =
   | { readonly kind: "stays" }
-  | { readonly kind: "changes"; readonly change: Change }
+  | { readonly kind: "changes"; readonly change: ItemChange }
   /** All its shards become one, in one transaction, each as it was read. */
   | {
       readonly kind: "joins";

@@ -10,7 +10,7 @@ export interface NewItem {
 }
 
 /** An item that stays where it is and lacks something, or has something too much. */
-export interface Change {
+export interface ItemChange {
   readonly key: TableKey;
   readonly set: Attributes;
   readonly remove: readonly string[];
@@ -51,7 +51,7 @@ export interface PartitionPlan {
   readonly makes: readonly NewItem[];
   /** What is deleted once everything was copied. */
   readonly removes: readonly TableKey[];
-  readonly changes: readonly Change[];
+  readonly changes: readonly ItemChange[];
   readonly configs: readonly ConfigOf[];
   readonly counts: StepCounts;
 }

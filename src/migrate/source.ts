@@ -12,7 +12,7 @@ import {
 } from "../adapters/dynamodb/schema.ts";
 import { checkVersion, OURS, readVersion, schemaOf } from "../adapters/dynamodb/version.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
-import { flattened, partitionOf } from "./old-place.ts";
+import { flattened, partitionOf } from "./old-items.ts";
 import type { MigratedTable } from "./table.ts";
 
 /** What a table is before a migration. */

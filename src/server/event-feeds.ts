@@ -64,18 +64,18 @@ const KEPT_SECONDS = 60;
 export class EventFeeds {
   readonly #options: FeedsOptions;
   readonly #listened = new Set<TenantFeed>();
-  readonly #places: SharedPool;
+  readonly #slots: SharedPool;
   #n = 0;
   #seconds = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: FeedsOptions) {
     this.#options = options;
-    this.#places = new SharedPool(options.streamsMax, options.tokenCount);
+    this.#slots = new SharedPool(options.streamsMax, options.tokenCount);
   }
 
   get streamCount(): number {
-    return this.#places.count;
+    return this.#slots.count;
   }
 
   /** An event of the library. What the store said of an outage is for the log. */
@@ -99,8 +99,8 @@ export class EventFeeds {
   open({ namespace, filter, token, lastEventId, cutOff }: StreamRequest): ReadableStream<Uint8Array> {
     const { instance } = this.#options;
     const holder = { token: token?.id, namespace };
-    const slot = this.#places.take(holder);
-    if (slot === undefined) throw overloaded("event streams", this.#places, holder);
+    const slot = this.#slots.take(holder);
+    if (slot === undefined) throw overloaded("event streams", this.#slots, holder);
     const known = this.#feedOf(namespace);
     const { feed } = known;
     known.idleSeconds = 0;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Holder, type PoolSlot, SharedPool } from "./shared-pool.ts";
 
-/** Takes until it is refused; answers the places. */
+/** Takes until it is refused; answers the slots. */
 function all(pool: SharedPool, holder: Holder): PoolSlot[] {
   const places: PoolSlot[] = [];
   for (let slot = pool.take(holder); slot !== undefined; slot = pool.take(holder)) places.push(slot);

@@ -18,13 +18,13 @@ export function jsonIn(text: unknown): unknown {
 }
 
 /** The same where nothing else can be; `of`: whose row it is, for the message. */
-export function readableJson<Value>(text: unknown, { table, column, of }: Place): Value {
+export function readableJson<Value>(text: unknown, { table, column, of }: RowColumn): Value {
   const found = jsonIn(text);
   if (found !== undefined && found !== null) return found as Value;
   throw rowUnreadable(text, { table, column, of });
 }
 
-export function rowUnreadable(value: unknown, { table, column, of }: Place): VersionError {
+export function rowUnreadable(value: unknown, { table, column, of }: RowColumn): VersionError {
   const code = table === "config" ? "config_unreadable" : "item_unreadable";
   const remedy = table === "config" ? "Set the limits again." : "Correct or delete the row.";
   const is = shown(value).slice(0, SHOWN_MAX);
@@ -34,7 +34,7 @@ export function rowUnreadable(value: unknown, { table, column, of }: Place): Ver
   );
 }
 
-interface Place {
+interface RowColumn {
   readonly table: string;
   readonly column: string;
   readonly of: string;

@@ -42,7 +42,7 @@ const storedLeasesOn = (limiter: RateLimiter) => new StoredLeases(limiter, { ...
 await describeDynamo("stored leases under faults", (dynamodb) => {
   const ground = faultGround(dynamodb);
 
-  /** A desk behind the proxy that has met the family, and what it asks for: three tokens of ada. */
+  /** Stored leases behind the proxy, by a limiter that has met the family, and what it asks for: three tokens of ada. */
   async function open(t: TestContext) {
     const scene = await ground.scene(t);
     const limiter = await scene.process();

@@ -18,7 +18,7 @@ import { PeriodBook } from "./lease-periods.ts";
 /** A store in which something is wrong: a simulation that is worth anything finds out. */
 export type Mutant = (scope: ScopedStore) => ScopedStore;
 
-/** One service process: a desk behind a line of its own. */
+/** One service process: stored leases behind a line of its own. */
 export interface Instance {
   readonly name: string;
   readonly storedLeases: StoredLeases;

@@ -21,7 +21,7 @@ export function taking(consume: Record<string, number>, more: Partial<LeaseReque
   return { ...key1, consume, ...more };
 }
 
-/** A desk on a limiter of its own, as another process would have it. */
+/** Stored leases on a limiter of its own, as another process would have it. */
 export async function openStoredLeases(store: Store, clock: SimulatedClock, options: object = {}) {
   const limiter = await RateLimiter.open({ store, clock, ...options });
   const changes: LeaseView[] = [];

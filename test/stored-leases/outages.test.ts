@@ -12,7 +12,7 @@ const TAKEN = { ...FULL, "key-1.tpm": 5_500, "proj-1.tpm": 8_500 };
 
 for (const [name, openStore] of EVERY_STORE) {
   describe(`stored leases during an outage, on ${name}`, () => {
-    /** A desk behind a line that fails when told. */
+    /** Stored leases behind a line that fails when told. */
     async function open(t: TestContext, options: Pick<OpenOptions, "onUnavailable"> = {}) {
       const world = await openWorld(t, openStore);
       const line = new FaultStore(world.store, {});

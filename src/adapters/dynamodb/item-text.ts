@@ -8,7 +8,7 @@ import { PLACE_ATTRIBUTES } from "./schema.ts";
  * writes is left to JSON.
  */
 export class ItemTexts {
-  #start = rootPlace();
+  #start = rootNode();
   #last = this.#start;
   #places = 0;
 
@@ -27,45 +27,45 @@ export class ItemTexts {
   }
 
   /** Where the names end; undefined if the text is not of the plain form. */
-  #fill(item: Record<string, ItemValue>, text: string): Place | undefined {
-    let place = this.#start;
+  #fill(item: Record<string, ItemValue>, text: string): NameNode | undefined {
+    let node = this.#start;
     let at = OPENING.length;
     for (;;) {
-      let next = place.next;
+      let next = node.next;
       // Slices are compared, here and below, since for texts of this length `startsWith` takes twice as long.
       if (next !== undefined && next.steady !== "" && text.slice(at, at + next.steady.length) === next.steady) {
-        place = next;
-        at += place.steady.length;
-        item[place.name] = place.value;
+        node = next;
+        at += node.steady.length;
+        item[node.name] = node.value;
         continue;
       }
       if (next === undefined || text.slice(at, at + next.head.length) !== next.head) {
-        next = this.#after(place, text, at);
+        next = this.#after(node, text, at);
         if (next === undefined) return undefined;
-        place.next = next;
+        node.next = next;
       }
-      place = next;
-      const from = at + place.head.length;
+      node = next;
+      const from = at + node.head.length;
       const end = text.indexOf('"', from);
       if (end < 0) return undefined;
       const hasMore = text.charCodeAt(end + 2) === COMMA;
       if (hasMore ? text.charCodeAt(end + 1) !== BRACE : text.slice(end + 1) !== CLOSING) return undefined;
-      if (place.isOwn) {
-        const value = place.isNumber ? wholeIn(text, from, end) : text.slice(from, end);
+      if (node.isOwn) {
+        const value = node.isNumber ? wholeIn(text, from, end) : text.slice(from, end);
         if (value === undefined) return undefined;
-        item[place.name] = value;
-        if (place.isFirst && hasMore) expectAgain(place, text.slice(at, end + 3), value);
-        else place.steady = "";
+        item[node.name] = value;
+        if (node.isFirst && hasMore) expectAgain(node, text.slice(at, end + 3), value);
+        else node.steady = "";
       }
-      if (!hasMore) return place;
+      if (!hasMore) return node;
       at = end + 3;
     }
   }
 
-  #after(place: Place, text: string, at: number): Place | undefined {
+  #after(node: NameNode, text: string, at: number): NameNode | undefined {
     const nameEnd = text.indexOf('"', at + 1);
     const head = text.slice(at, nameEnd + HEAD_MORE);
-    let next = place.others.get(head);
+    let next = node.others.get(head);
     if (next === undefined) {
       const name = text.slice(at + 1, nameEnd);
       const isNumber = head === `"${name}":{"N":"`;
@@ -73,21 +73,21 @@ export class ItemTexts {
       // Names come from configuration: should somebody make them up endlessly, they are learnt again.
       if (++this.#places > PLACES_MAX) {
         this.#places = 0;
-        this.#start = rootPlace();
+        this.#start = rootNode();
         this.#last = this.#start;
         return undefined;
       }
-      next = placeOf({ name, head, isNumber, before: place });
-      place.others.set(head, next);
+      next = nodeOf({ name, head, isNumber, before: node });
+      node.others.set(head, next);
     }
     return next;
   }
 }
 
-/** A name after certain others: items with the same names in the same order lead to the same place. */
-interface Place {
+/** A name after certain others: items with the same names in the same order lead to the same node. */
+interface NameNode {
   readonly name: string;
-  readonly before: Place | undefined;
+  readonly before: NameNode | undefined;
   /** All of the text before its value. */
   readonly head: string;
   readonly isNumber: boolean;
@@ -100,34 +100,34 @@ interface Place {
   /** The value that `steady` says. */
   value: ItemValue;
   /** What came after it the last time, and what ever did. */
-  next: Place | undefined;
-  readonly others: Map<string, Place>;
+  next: NameNode | undefined;
+  readonly others: Map<string, NameNode>;
   /** An item that ends here, to be filled. */
   blank: Item | undefined;
 }
 
-function rootPlace(): Place {
-  return placeOf({ name: "", head: "", isNumber: false, before: undefined });
+function rootNode(): NameNode {
+  return nodeOf({ name: "", head: "", isNumber: false, before: undefined });
 }
 
-function placeOf(given: Pick<Place, "name" | "head" | "isNumber" | "before">): Place {
+function nodeOf(given: Pick<NameNode, "name" | "head" | "isNumber" | "before">): NameNode {
   const isOwn = !PLACE_ATTRIBUTES.has(given.name);
   const nothing = { isFirst: true, steady: "", value: "", next: undefined, blank: undefined };
   return { ...given, isOwn, ...nothing, others: new Map() };
 }
 
-function expectAgain(place: Place, steady: string, value: ItemValue): void {
-  place.isFirst = false;
+function expectAgain(node: NameNode, steady: string, value: ItemValue): void {
+  node.isFirst = false;
   // A copy: a slice would keep the whole answer.
-  place.steady = Buffer.from(steady).toString();
-  place.value = value;
+  node.steady = Buffer.from(steady).toString();
+  node.value = value;
 }
 
 // Made by JSON, for what is put together name by name becomes a hash table, which takes several times as long to copy.
-function blankOf(end: Place): Item {
+function blankOf(end: NameNode): Item {
   const members: string[] = [];
-  for (let place = end; place.before !== undefined; place = place.before) {
-    if (place.isOwn) members.unshift(`${JSON.stringify(place.name)}:""`);
+  for (let node = end; node.before !== undefined; node = node.before) {
+    if (node.isOwn) members.unshift(`${JSON.stringify(node.name)}:""`);
   }
   return JSON.parse(`{${members.join(",")}}`) as Item;
 }

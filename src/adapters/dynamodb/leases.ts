@@ -74,7 +74,7 @@ export class DynamoLeases implements LeaseStore {
   async listOpen(filter: LeaseFilter, { limit, cursor }: PageRequest): Promise<Page<LeaseRecord>> {
     const [slot = "0", after = ""] = placeAfter(cursor, 2) ?? [];
     const found = this.#open(filter, { slot: Number(slot), after });
-    const page = await pageOf(found, limit, ({ place }) => cursorOf(String(place.slot), place.sk));
+    const page = await pageOf(found, limit, ({ position }) => cursorOf(String(position.slot), position.sk));
     return { ...page, items: page.items.map(({ record }) => record) };
   }
 
@@ -150,7 +150,10 @@ export class DynamoLeases implements LeaseStore {
   }
 
   /** Slot after slot, soonest due first in each. An index follows its table after a moment: the items themselves decide. */
-  async *#open(filter: LeaseFilter, from: { readonly slot: number; readonly after: string }): AsyncGenerator<Listed> {
+  async *#open(
+    filter: LeaseFilter,
+    from: { readonly slot: number; readonly after: string },
+  ): AsyncGenerator<ListedLease> {
     for (const slot of LEASE_SLOTS.filter((one) => one >= from.slot)) {
       const range = openRange(slot === from.slot ? from.after : "");
       const items = this.#records.query({ ...this.#slot(slot), range: { name: GSI3SK, ...range } });
@@ -160,7 +163,7 @@ export class DynamoLeases implements LeaseStore {
         for (const [i, { leaseId, sk }] of chunk.entries()) {
           const item = read[i];
           const record = item === undefined ? undefined : recordIn(leaseId, item);
-          if (record?.status === "open") yield { record, place: { slot, sk } };
+          if (record?.status === "open") yield { record, position: { slot, sk } };
         }
       }
     }
@@ -192,9 +195,9 @@ export class DynamoLeases implements LeaseStore {
   }
 }
 
-interface Listed {
+interface ListedLease {
   readonly record: LeaseRecord;
-  readonly place: { readonly slot: number; readonly sk: string };
+  readonly position: { readonly slot: number; readonly sk: string };
 }
 
 async function* wanted(

@@ -5,12 +5,12 @@ import {
   compareRefusals,
   isAskedFor,
   NETWORK_WRITE_EVERY_MS,
-  placeOfCursor,
+  positionOfCursor,
   type RefusalCount,
-  type RefusalPlace,
+  type RefusalPosition,
   refusalCursor,
   refusalKeyText,
-  windowPlace,
+  windowPosition,
 } from "../../domain/refusal-count.ts";
 import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
@@ -77,7 +77,7 @@ export class DynamoRefusals implements RefusalStore {
   }
 
   async query(query: RefusalQuery, { limit, cursor }: PageRequest): Promise<Page<RefusalCount>> {
-    const after = placeOfCursor(cursor);
+    const after = positionOfCursor(cursor);
     return pageOf(this.#counts(query, after), limit, refusalCursor);
   }
 
@@ -98,8 +98,8 @@ export class DynamoRefusals implements RefusalStore {
     return reply.item === undefined ? "gone" : "stored";
   }
 
-  /** All counts after a place. Those of a window are complete when a row of a later one comes. */
-  async *#counts(query: RefusalQuery, after: RefusalPlace | undefined): AsyncGenerator<RefusalCount> {
+  /** All counts after a position. Those of a window are complete when a row of a later one comes. */
+  async *#counts(query: RefusalQuery, after: RefusalPosition | undefined): AsyncGenerator<RefusalCount> {
     let unit: string | undefined;
     let sums = new Map<string, RefusalCount>();
     const inOrder = () =>
@@ -120,10 +120,10 @@ export class DynamoRefusals implements RefusalStore {
     yield* inOrder();
   }
 
-  #rows(query: RefusalQuery, after: RefusalPlace | undefined): AsyncGenerator<FoundRow> {
+  #rows(query: RefusalQuery, after: RefusalPosition | undefined): AsyncGenerator<FoundRow> {
     const { entityId, window, fromMs, toMs } = query;
-    const { windowStartMs: hourMs, ...place } = after ?? windowPlace(fromMs);
-    const begin = window === "hourly" ? { ...place, hourMs } : { hourMs, entityId: "", resource: "" };
+    const { windowStartMs: hourMs, ...position } = after ?? windowPosition(fromMs);
+    const begin = window === "hourly" ? { ...position, hourMs } : { hourMs, entityId: "", resource: "" };
     const lastMs = Math.min(toMs, Number.MAX_SAFE_INTEGER) - 1;
     // Beyond the calendar there is nothing; a window reaches over the instant up to which it may begin.
     const endMs = lastMs > CALENDAR_END_MS ? CALENDAR_END_MS : windowEndMs(window, windowStartMs(window, lastMs));

@@ -57,18 +57,18 @@ export async function openSdkClient(client: SdkClient, options: SdkClientOptions
 
 const RETRY = { name: "retryMiddleware", step: "finalizeRequest", priority: "high", override: true } as const;
 
-type Run = (operation: DynamoOperation, body: string, abortSignal: AbortSignal) => Promise<object>;
+type SendCommand = (operation: DynamoOperation, body: string, abortSignal: AbortSignal) => Promise<object>;
 
 class SdkBackedClient implements DynamoClient {
   readonly #graceMs: number;
   /** Where the service is, for messages. */
   readonly #origin: string;
-  readonly #run: Run;
+  readonly #run: SendCommand;
   readonly #waiting = new Set<Promise<unknown>>();
   readonly #late = new Set<AbortController>();
   #isClosed = false;
 
-  constructor({ graceMs, origin }: { readonly graceMs: number; readonly origin: string }, run: Run) {
+  constructor({ graceMs, origin }: { readonly graceMs: number; readonly origin: string }, run: SendCommand) {
     this.#graceMs = graceMs;
     this.#origin = origin;
     this.#run = run;

@@ -16,26 +16,26 @@ import {
   RESOURCE_INDEX,
   resourcePk,
 } from "./schema.ts";
+import { type UsageItemRef, usageItemRef } from "./usage-index.ts";
 import { itemsIn } from "./usage-items.ts";
-import { placeIn, type UsagePlace } from "./usage-places.ts";
 
 /**
  * Throws where a query that found nothing would look as if nothing had been used, on a table shared with the original: some of
  * the buckets that it asks for have counted, and nobody has written usage of their resources, of whomever and whenever.
  */
 export async function requireAggregated(records: Records, namespaceId: string, query: UsageQuery): Promise<void> {
-  const places: UsagePlace[] = [];
+  const refs: UsageItemRef[] = [];
   for await (const item of records.query(bucketsOf(namespaceId, query))) {
-    const place = placeIn(keyIn(item));
-    if (place?.key.operation !== undefined || place?.key.sheet !== undefined) continue;
-    if (place !== undefined && (query.resource ?? place.key.bucket.resource) === place.key.bucket.resource) {
-      places.push(place);
+    const ref = usageItemRef(keyIn(item));
+    if (ref?.key.operation !== undefined || ref?.key.sheet !== undefined) continue;
+    if (ref !== undefined && (query.resource ?? ref.key.bucket.resource) === ref.key.bucket.resource) {
+      refs.push(ref);
     }
     // A few of them tell as much as all.
-    if (places.length === BUCKETS_ASKED) break;
+    if (refs.length === BUCKETS_ASKED) break;
   }
-  const counted = (await itemsIn(records, places)).filter(({ item }) => hasCounted(item));
-  const resources = new Set(counted.map(({ place }) => place.key.bucket.resource));
+  const counted = (await itemsIn(records, refs)).filter(({ item }) => hasCounted(item));
+  const resources = new Set(counted.map(({ ref }) => ref.key.bucket.resource));
   for (const resource of resources) if (await hasUsage(records, namespaceId, resource)) return;
   if (resources.size > 0) throw notAggregated([...resources]);
 }

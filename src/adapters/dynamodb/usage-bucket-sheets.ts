@@ -5,8 +5,8 @@ import { inChunks, merged } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";
 import { bucketPk, GSI4PK, GSI4SK, NAMESPACE_INDEX, PK, SK, sheetPrefix, sheetSk } from "./schema.ts";
+import { type UsageItemRef, usageItemRef } from "./usage-index.ts";
 import { itemsIn } from "./usage-items.ts";
-import { placeIn, type UsagePlace } from "./usage-places.ts";
 
 interface SheetStreamsOptions {
   readonly records: Records;
@@ -50,7 +50,7 @@ export class SheetStreams {
       pageSizeMax: SHEETS_AT_ONCE,
     });
     for await (const attributes of found) {
-      const day = placeIn(keyIn(attributes))?.key.sheet;
+      const day = usageItemRef(keyIn(attributes))?.key.sheet;
       if (day !== undefined) yield { day, sheets: [{ day, shard, item: decodeItem(attributes) }] };
     }
   }
@@ -68,13 +68,13 @@ export class SheetStreams {
       pageSizeMax: KEYS_AT_ONCE,
     });
     for await (const chunk of inChunks(keys, Math.min(atOnce, SHEETS_AT_ONCE))) {
-      const places = chunk.flatMap((item) => placeIn(keyIn(item)) ?? []);
-      const wanted = places.filter(({ key }) => key.shard >= fromShard);
-      const found = new Map<UsagePlace, SheetItem>();
-      for (const { place, day, shard, item } of await itemsIn(records, wanted)) found.set(place, { day, shard, item });
-      for (const place of places) {
-        const sheet = found.get(place);
-        yield { day: place.key.sheet ?? "", sheets: sheet === undefined ? [] : [sheet] };
+      const refs = chunk.flatMap((item) => usageItemRef(keyIn(item)) ?? []);
+      const wanted = refs.filter(({ key }) => key.shard >= fromShard);
+      const found = new Map<UsageItemRef, SheetItem>();
+      for (const { ref, day, shard, item } of await itemsIn(records, wanted)) found.set(ref, { day, shard, item });
+      for (const ref of refs) {
+        const sheet = found.get(ref);
+        yield { day: ref.key.sheet ?? "", sheets: sheet === undefined ? [] : [sheet] };
       }
     }
   }

@@ -3,31 +3,31 @@ import type { Item } from "../../ports/item-store.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
 import { decodeItem } from "./codec.ts";
 import type { Records } from "./records.ts";
-import type { UsagePlace } from "./usage-places.ts";
+import type { UsageItemRef } from "./usage-index.ts";
 
 /** The end of the year 9999: the last that has four digits. */
 const LAST_MS = 253_402_300_799_000;
 
 /** A shard or a sheet as it was read. */
 export interface UsageItem {
-  readonly place: UsagePlace;
+  readonly ref: UsageItemRef;
   readonly shard: number;
   /** Of a sheet. */
   readonly day: string;
   readonly item: Item;
 }
 
-/** The items at some places, without those that are gone meanwhile. */
-export async function itemsIn(records: Records, places: readonly UsagePlace[]): Promise<UsageItem[]> {
-  if (places.length === 0) return [];
+/** The items of some references, without those that are gone meanwhile. */
+export async function itemsIn(records: Records, refs: readonly UsageItemRef[]): Promise<UsageItem[]> {
+  if (refs.length === 0) return [];
   const found = await records.getAll(
-    places.map(({ tableKey }) => tableKey),
+    refs.map(({ tableKey }) => tableKey),
     { consistent: true },
   );
-  return places.flatMap((place, i) => {
+  return refs.flatMap((ref, i) => {
     const item = found[i];
-    const { shard, sheet = "" } = place.key;
-    return item === undefined ? [] : [{ place, shard, day: sheet, item: decodeItem(item) }];
+    const { shard, sheet = "" } = ref.key;
+    return item === undefined ? [] : [{ ref, shard, day: sheet, item: decodeItem(item) }];
   });
 }
 

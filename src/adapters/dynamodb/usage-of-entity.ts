@@ -20,8 +20,8 @@ import {
   sheetPrefix,
 } from "./schema.ts";
 import { SheetStreams } from "./usage-bucket-sheets.ts";
+import { ofGroup, type UsageItemRef, usageItemRef } from "./usage-index.ts";
 import { daySpan, isSheetsOnly, itemsIn } from "./usage-items.ts";
-import { ofGroup, placeIn, type UsagePlace } from "./usage-places.ts";
 
 interface Asked {
   readonly records: Records;
@@ -47,7 +47,7 @@ async function onOne(asked: Asked, resource: string): Promise<AsyncGenerator<Usa
   const read = (shards: number[]) =>
     itemsIn(
       records,
-      shards.flatMap((shard) => placeIn(itemTableKey(namespaceId, { bucket: of, shard })) ?? []),
+      shards.flatMap((shard) => usageItemRef(itemTableKey(namespaceId, { bucket: of, shard })) ?? []),
     );
   const isClosed = isSheetsOnly(query, closedUntilMs);
   const [first] = isClosed ? [] : await read([0]);
@@ -62,17 +62,17 @@ async function onOne(asked: Asked, resource: string): Promise<AsyncGenerator<Usa
 /** By the indexes, which follow the table after a moment. */
 async function onAll(asked: Asked): Promise<AsyncGenerator<UsageSnapshot>[]> {
   const { records, namespaceId, query, closedUntilMs } = asked;
-  const live: UsagePlace[] = [];
+  const live: UsageItemRef[] = [];
   if (!isSheetsOnly(query, closedUntilMs)) {
     const partition = [GSI3PK, entityPk(namespaceId, query.entityId)] as const;
     const range = { name: GSI3SK, prefix: "BUCKET#" };
     for await (const item of records.query({ index: ENTITY_INDEX, partition, range, keysOnly: true })) {
-      live.push(...[placeIn(keyIn(item)) ?? []].flat());
+      live.push(...[usageItemRef(keyIn(item)) ?? []].flat());
     }
   }
   const shards = new Map<string, ShardItem[]>();
-  for (const { place, shard, item } of await itemsIn(records, live)) {
-    const { resource } = ofGroup(place.group);
+  for (const { ref, shard, item } of await itemsIn(records, live)) {
+    const { resource } = ofGroup(ref.group);
     shards.set(resource, [...(shards.get(resource) ?? []), { shard, item }]);
   }
   const resources = new Set([...shards.keys(), ...(await resourcesOnSheets(asked))]);
@@ -95,7 +95,7 @@ async function resourcesOnSheets({ records, namespaceId, query }: Asked): Promis
     from = undefined;
     let count = 0;
     for await (const item of keys) {
-      const resource = placeIn(keyIn(item))?.key.bucket.resource;
+      const resource = usageItemRef(keyIn(item))?.key.bucket.resource;
       if (resource !== undefined) found.add(resource);
       count += 1;
       if (count < KEYS_AT_ONCE || resource === undefined) continue;

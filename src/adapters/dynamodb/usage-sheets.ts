@@ -8,10 +8,10 @@ import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { isoSeconds } from "./schema.ts";
 import { readUsageState, type UsageState } from "./usage-closed.ts";
+import { groupOf, ofGroup, UsageIndex, type UsageItemRef } from "./usage-index.ts";
 import { daySpan, daysOf, isSheetsOnly, itemsIn, type UsageItem } from "./usage-items.ts";
 import { NextWindow } from "./usage-next.ts";
 import { usageOfEntity } from "./usage-of-entity.ts";
-import { groupOf, ofGroup, type UsagePlace, UsagePlaces } from "./usage-places.ts";
 import { FRESH_MS } from "./usage-resources.ts";
 
 /**
@@ -51,7 +51,7 @@ export class SheetUsage implements UsageStore {
     return { ...rest, items: items.map(({ snapshot }) => snapshot) };
   }
 
-  async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<Listed> {
+  async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<ListedSnapshot> {
     const state = await readUsageState(this.#records, this.#namespaceId);
     const { closedUntilMs = 0 } = state;
     const { entityId } = query;
@@ -63,7 +63,7 @@ export class SheetUsage implements UsageStore {
     const fromMs = Math.max(query.fromMs, after?.startMs ?? query.fromMs);
     const by = { records: this.#records, namespaceId: this.#namespaceId, closedUntilMs, rows };
     for await (const snapshot of usageOfEntity({ ...by, query: { ...query, entityId, fromMs } })) {
-      const isShown = after !== undefined && compared(placeOf(snapshot), after) <= 0;
+      const isShown = after !== undefined && compared(positionOf(snapshot), after) <= 0;
       if (!isShown) yield { snapshot, nextMs: undefined };
     }
   }
@@ -77,9 +77,9 @@ export class SheetUsage implements UsageStore {
    * Window after window, each as a stream by entity and resource: nothing is held but what one page needs. While one window is
    * gone through the next is noted, so that windows without anything cost nothing.
    */
-  async *#windows(query: Closed, after: After | undefined): AsyncGenerator<Listed> {
+  async *#windows(query: Closed, after: After | undefined): AsyncGenerator<ListedSnapshot> {
     const { window, toMs, resource, closedUntilMs } = query;
-    const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
+    const index = new UsageIndex(this.#records, this.#namespaceId, resource);
     let group = after?.group;
     let notedMs = after?.nextMs;
     let startMs = after === undefined ? await this.#firstStart(query) : after.startMs;
@@ -92,7 +92,7 @@ export class SheetUsage implements UsageStore {
       }
       const lastDay = daysOf(window, startMs).at(-1) ?? "";
       const isSameDay = next.startMs !== undefined && daysOf(window, next.startMs)[0] === lastDay;
-      const day = isSameDay ? undefined : await places.nextDay(lastDay, query.resources?.names);
+      const day = isSameDay ? undefined : await index.nextDay(lastDay, query.resources?.names);
       if (day !== undefined) next.noteDay(day);
       startMs = next.startMs;
       group = undefined;
@@ -124,16 +124,16 @@ export class SheetUsage implements UsageStore {
     { days, start, isClosed }: BucketSpan,
     next: NextWindow,
   ): AsyncGenerator<{ readonly of: UsageOf; readonly items: UsageItems }> {
-    const places = new UsagePlaces(this.#records, this.#namespaceId, query.resource);
+    const index = new UsageIndex(this.#records, this.#namespaceId, query.resource);
     const resources = resourcesFor(query, { days, isClosed });
     let after = start;
-    const shards = isClosed ? nothing() : places.shards(start);
+    const shards = isClosed ? nothing() : index.shards(start);
     for await (const { chunk, to } of groupsIn(shards)) {
       const found = await itemsIn(this.#records, chunk);
       const live = byGroup(found);
       // Only now: what was closed since the shards were read is found on its sheet.
       const wanted = { span: { after, to }, resources, live: [...live.keys()] };
-      const sheets = places.sheets(days, wanted, (day) => next.noteDay(day));
+      const sheets = index.sheets(days, wanted, (day) => next.noteDay(day));
       for await (const some of inChunks(sheetsBy(sheets, [...live.keys()]), GROUPS_AT_ONCE)) {
         const read = await itemsIn(
           this.#records,
@@ -159,15 +159,15 @@ export class SheetUsage implements UsageStore {
     // As if the window before had been gone through.
     const next = new NextWindow(window, windowStartMs(window, firstMs - 1), undefined);
     const { resource, resources, closedUntilMs } = query;
-    const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
+    const index = new UsageIndex(this.#records, this.#namespaceId, resource);
     if (firstMs < closedUntilMs) {
       // What is open lies after this.
       next.note(closedUntilMs);
     } else {
-      for await (const chunk of inChunks(places.shards(undefined), SHARDS_AT_ONCE)) {
+      for await (const chunk of inChunks(index.shards(undefined), SHARDS_AT_ONCE)) {
         const shards = await itemsIn(this.#records, chunk);
         for (const one of shards) {
-          const { bucket } = one.place.key;
+          const { bucket } = one.ref.key;
           for (const { hour } of hoursOf(bucket, { shards: [one], sheets: [] })) next.note(hour * HOUR_MS);
         }
       }
@@ -175,9 +175,9 @@ export class SheetUsage implements UsageStore {
     const { from } = daySpan({ window, fromMs: firstMs - 1, toMs });
     if (resource === undefined && (resources === undefined || firstMs >= closedUntilMs)) {
       const everything = { span: { after: undefined, to: undefined }, resources: undefined, live: [] };
-      for await (const _ of places.sheets([], everything, (day) => next.noteDay(day)));
+      for await (const _ of index.sheets([], everything, (day) => next.noteDay(day)));
     } else {
-      const day = await places.nextDay(from, resources?.names);
+      const day = await index.nextDay(from, resources?.names);
       if (day !== undefined) next.noteDay(day);
     }
     return next.startMs;
@@ -211,25 +211,25 @@ interface BucketSpan {
 }
 
 /** A snapshot, and the next window that is known of after it. */
-interface Listed {
+interface ListedSnapshot {
   readonly snapshot: UsageSnapshot;
   readonly nextMs: number | undefined;
 }
 
-interface After extends Place {
+interface After extends SnapshotPosition {
   readonly nextMs: number | undefined;
 }
 
-interface Place {
+interface SnapshotPosition {
   readonly startMs: number;
   readonly group: string;
 }
 
-function placeOf(snapshot: UsageSnapshot): Place {
+function positionOf(snapshot: UsageSnapshot): SnapshotPosition {
   return { startMs: snapshot.windowStartMs, group: groupOf(snapshot) };
 }
 
-function compared(a: Place, b: Place): number {
+function compared(a: SnapshotPosition, b: SnapshotPosition): number {
   if (a.startMs !== b.startMs) return a.startMs - b.startMs;
   return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
 }
@@ -237,52 +237,52 @@ function compared(a: Place, b: Place): number {
 function byGroup(items: readonly UsageItem[]): ReadonlyMap<string, readonly UsageItem[]> {
   const groups = new Map<string, UsageItem[]>();
   for (const item of items) {
-    const group = groups.get(item.place.group) ?? [];
+    const group = groups.get(item.ref.group) ?? [];
     group.push(item);
-    groups.set(item.place.group, group);
+    groups.set(item.ref.group, group);
   }
   return groups;
 }
 
-async function* nothing(): AsyncGenerator<UsagePlace> {}
+async function* nothing(): AsyncGenerator<UsageItemRef> {}
 
 /** Shards some at a time, those of one bucket together; the last time without an end. */
 async function* groupsIn(
-  shards: AsyncIterable<UsagePlace>,
-): AsyncGenerator<{ readonly chunk: readonly UsagePlace[]; readonly to: string | undefined }> {
-  let chunk: UsagePlace[] = [];
-  for await (const place of shards) {
+  shards: AsyncIterable<UsageItemRef>,
+): AsyncGenerator<{ readonly chunk: readonly UsageItemRef[]; readonly to: string | undefined }> {
+  let chunk: UsageItemRef[] = [];
+  for await (const ref of shards) {
     const last = chunk.at(-1);
-    if (chunk.length >= SHARDS_AT_ONCE && last !== undefined && last.group !== place.group) {
+    if (chunk.length >= SHARDS_AT_ONCE && last !== undefined && last.group !== ref.group) {
       yield { chunk, to: last.group };
       chunk = [];
     }
-    chunk.push(place);
+    chunk.push(ref);
   }
   yield { chunk, to: undefined };
 }
 
 /** The sheets by bucket; also buckets that have none. */
 async function* sheetsBy(
-  sheets: AsyncIterable<UsagePlace>,
+  sheets: AsyncIterable<UsageItemRef>,
   live: readonly string[],
-): AsyncGenerator<{ readonly group: string; readonly sheets: readonly UsagePlace[] }> {
+): AsyncGenerator<{ readonly group: string; readonly sheets: readonly UsageItemRef[] }> {
   const waiting = [...live];
-  let own: UsagePlace[] = [];
+  let own: UsageItemRef[] = [];
   function* before(group: string | undefined) {
     while (waiting[0] !== undefined && (group === undefined || waiting[0] < group)) {
       yield { group: waiting.shift() as string, sheets: [] };
     }
     if (waiting[0] === group) waiting.shift();
   }
-  for await (const place of sheets) {
+  for await (const ref of sheets) {
     const [first] = own;
-    if (first !== undefined && first.group !== place.group) {
+    if (first !== undefined && first.group !== ref.group) {
       yield* before(first.group);
       yield { group: first.group, sheets: own };
       own = [];
     }
-    own.push(place);
+    own.push(ref);
   }
   const [first] = own;
   if (first !== undefined) {

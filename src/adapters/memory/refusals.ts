@@ -4,10 +4,10 @@ import {
   isAskedFor,
   LOCAL_WRITE_EVERY_MS,
   OTHER_KEY,
-  placeOfCursor,
+  positionOfCursor,
   type RefusalCount,
   type RefusalKey,
-  type RefusalPlace,
+  type RefusalPosition,
   refusalCursor,
   refusalKeyText,
   refusalsNotKept,
@@ -55,13 +55,13 @@ export class MemoryRefusals implements RefusalStore {
   query(query: RefusalQuery, page: PageRequest): MaybePromise<Page<RefusalCount>> {
     if (!this.isKept) throw refusalsNotKept("usage");
     const { window, entityId, resource, limit, fromMs, toMs } = query;
-    const list: KeyedList<RefusalPlace, RefusalCount> = {
+    const list: KeyedList<RefusalPosition, RefusalCount> = {
       name: `refusals ${JSON.stringify([window, entityId, resource, limit, fromMs, toMs])}`,
-      keys: () => this.#places(query),
+      keys: () => this.#positions(query),
       compare: compareRefusals,
-      itemOf: (place) => this.#countAt(query, place),
+      itemOf: (position) => this.#countAt(query, position),
       textOf: refusalCursor,
-      keyOf: (text) => placeOfCursor(text) as RefusalPlace,
+      keyOf: (text) => positionOfCursor(text) as RefusalPosition,
     };
     return this.#data.orders.pageByTurns(list, page);
   }
@@ -126,7 +126,7 @@ export class MemoryRefusals implements RefusalStore {
     return count;
   }
 
-  *#places(query: RefusalQuery): Generator<RefusalPlace> {
+  *#positions(query: RefusalQuery): Generator<RefusalPosition> {
     const { window, fromMs, toMs } = query;
     for (const { key, entries } of this.#data.refusals.cells.values()) {
       if (!isAskedFor(key, query)) continue;
@@ -136,7 +136,7 @@ export class MemoryRefusals implements RefusalStore {
     }
   }
 
-  #countAt({ window }: RefusalQuery, { windowStartMs: startMs, ...key }: RefusalPlace): RefusalCount | undefined {
+  #countAt({ window }: RefusalQuery, { windowStartMs: startMs, ...key }: RefusalPosition): RefusalCount | undefined {
     const endMs = windowEndMs(window, startMs);
     let count = 0;
     for (const entry of this.#data.refusals.cells.get(refusalKeyText(key))?.entries ?? []) {

@@ -1,12 +1,12 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
   LOCAL_WRITE_EVERY_MS,
-  placeOfCursor,
+  positionOfCursor,
   type RefusalCount,
-  type RefusalPlace,
+  type RefusalPosition,
   refusalCursor,
   refusalsNotKept,
-  windowPlace,
+  windowPosition,
 } from "../../domain/refusal-count.ts";
 import { windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
@@ -84,27 +84,27 @@ export class SqliteRefusals implements RefusalStore {
 
   query(query: RefusalQuery, { limit, cursor }: PageRequest): Page<RefusalCount> {
     if (!this.isKept) throw refusalsNotKept("usage");
-    const after = placeOfCursor(cursor);
+    const after = positionOfCursor(cursor);
     return this.#connection.readTogether(() => this.#page(query, after, limit));
   }
 
-  #page(query: RefusalQuery, after: RefusalPlace | undefined, limit: number): Page<RefusalCount> {
+  #page(query: RefusalQuery, after: RefusalPosition | undefined, limit: number): Page<RefusalCount> {
     const items: RefusalCount[] = [];
-    let place = after ?? windowPlace(query.fromMs);
+    let position = after ?? windowPosition(query.fromMs);
     for (let windows = 0; ; windows++) {
-      const hourMs = this.#firstHour(query, place.windowStartMs);
+      const hourMs = this.#firstHour(query, position.windowStartMs);
       if (hourMs === undefined) return { items };
       const startMs = windowStartMs(query.window, hourMs);
       if (startMs >= query.toMs) return { items };
-      if (windows === WINDOWS_MAX) return { items, cursor: refusalCursor(windowPlace(startMs)) };
-      if (startMs > place.windowStartMs) place = windowPlace(startMs);
+      if (windows === WINDOWS_MAX) return { items, cursor: refusalCursor(windowPosition(startMs)) };
+      if (startMs > position.windowStartMs) position = windowPosition(startMs);
       // A window that began before `fromMs` is not asked for.
-      if (startMs >= query.fromMs) items.push(...this.#inWindow(query, place, limit + 1 - items.length));
+      if (startMs >= query.fromMs) items.push(...this.#inWindow(query, position, limit + 1 - items.length));
       if (items.length > limit) {
         items.pop();
         return { items, cursor: refusalCursor(items.at(-1) as RefusalCount) };
       }
-      place = windowPlace(windowEndMs(query.window, startMs));
+      position = windowPosition(windowEndMs(query.window, startMs));
     }
   }
 
@@ -118,7 +118,7 @@ export class SqliteRefusals implements RefusalStore {
     return typeof found === "number" ? found : undefined;
   }
 
-  #inWindow(query: RefusalQuery, after: RefusalPlace, most: number): readonly RefusalCount[] {
+  #inWindow(query: RefusalQuery, after: RefusalPosition, most: number): readonly RefusalCount[] {
     const { window, entityId, resource, limit } = query;
     const { windowStartMs: startMs } = after;
     const filters = { entity: entityId, resource, limit_name: limit };
@@ -132,9 +132,9 @@ export class SqliteRefusals implements RefusalStore {
        GROUP BY entity, resource, limit_name, level, total
        ORDER BY entity, resource, limit_name, level, total LIMIT ?`,
     );
-    const place = [after.entityId, after.resource, after.limit, after.level, after.total ? 1 : 0];
+    const position = [after.entityId, after.resource, after.limit, after.level, after.total ? 1 : 0];
     const span = [this.#namespaceId, startMs, windowEndMs(window, startMs)];
-    const rows = statement.all(...span, ...place, ...given.map(([, value]) => value), most);
+    const rows = statement.all(...span, ...position, ...given.map(([, value]) => value), most);
     return rows.map((row) => ({ ...keyOf(row), window, windowStartMs: startMs, count: row[5] as number }));
   }
 }

@@ -58,7 +58,7 @@ type ArchiveListOptions = AuditListOptions & { readonly archive: string };
 
 /** What outlived the store, read once from the cursor given on: a page begins where the one before it ended. */
 async function listArchived(context: CommandContext, options: ArchiveListOptions): Promise<number> {
-  const events = await eventsFor(options, context, cursorPlace(options.cursor));
+  const events = await eventsFor(options, context, positionOfCursor(options.cursor));
   try {
     // One ahead, to know whether there are more.
     let next = await events.next();
@@ -80,7 +80,7 @@ async function listArchived(context: CommandContext, options: ArchiveListOptions
 async function eventsFor(
   options: ArchiveListOptions,
   context: CommandContext,
-  place: Place | undefined,
+  place: EventPosition | undefined,
 ): Promise<AsyncGenerator<ArchivedEvent, void, undefined>> {
   const { archive, s3Endpoint, region } = options;
   const { filter, fromMs } = auditFilter(options, Date.now());
@@ -107,7 +107,7 @@ async function eventsFor(
 
 const DAY_MS = 86_400_000;
 
-interface Place {
+interface EventPosition {
   readonly atMs: number;
   readonly eventId: string;
 }
@@ -116,7 +116,7 @@ function cursorOf({ atMs, eventId }: ArchivedEvent): string {
   return Buffer.from(JSON.stringify([atMs, eventId])).toString("base64url");
 }
 
-function cursorPlace(cursor: string | undefined): Place | undefined {
+function positionOfCursor(cursor: string | undefined): EventPosition | undefined {
   if (cursor === undefined) return undefined;
   try {
     const [atMs, eventId] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as [unknown, unknown];

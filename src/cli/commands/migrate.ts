@@ -58,14 +58,14 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
   },
 };
 
-type Run = (options: MigrationOptions) => Promise<MigrationReport>;
+type RunMigration = (options: MigrationOptions) => Promise<MigrationReport>;
 
 /** Whoever is asked is told what would be done, and whether it can be taken back; where there is nothing to do, nobody is asked. */
 async function ask(
   context: CommandContext,
   options: MigrateCommandOptions,
   plan: MigrationOptions,
-  run: Run,
+  run: RunMigration,
 ): Promise<void> {
   const { terminal, output } = context;
   const report = await run(plan);

@@ -6,7 +6,7 @@ import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
 import { durationMs, tokensOf } from "../values.ts";
-import { type Look, look, type WatchedBucket } from "../watch-look.ts";
+import { takeSample, type WatchedBucket, type WatchSample } from "../watch-sample.ts";
 import { BlockLog, screenText } from "../watch-screen.ts";
 
 interface WatchOptions extends BucketQueryOptions {
@@ -41,12 +41,12 @@ export const watch: CommandFile<WatchOptions> = {
       throw new UsageError("watch draws only on a terminal; elsewhere give --once, or --ndjson to continue.");
     }
     return onStore(context, options, async (limiter) => {
-      let before: Look | undefined =
-        options.once === true ? await look(limiter, { query, consume, before: undefined }) : undefined;
+      let before: WatchSample | undefined =
+        options.once === true ? await takeSample(limiter, { query, consume, before: undefined }) : undefined;
       if (options.once === true) await pause(intervalMs, context);
       const log = new BlockLog();
       do {
-        const now = await look(limiter, { query, consume, before });
+        const now = await takeSample(limiter, { query, consume, before });
         before = now;
         await show(context, options, now, { log, isScreen });
         if (options.once === true || context.output.isClosed) break;
@@ -64,7 +64,7 @@ function pause(ms: number, { interrupted }: CommandContext): Promise<void> {
 async function show(
   context: CommandContext,
   options: WatchOptions,
-  { items, atMs }: Look,
+  { items, atMs }: WatchSample,
   { log, isScreen }: { readonly log: BlockLog; readonly isScreen: boolean },
 ): Promise<void> {
   const { output, terminal } = context;

@@ -1,7 +1,7 @@
 import type { LimitExplanation } from "../entry/index.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 
-/** One limit of one bucket at one look. */
+/** One limit of one bucket in one sample. */
 export interface WatchedBucket {
   readonly atMs: number;
   readonly entityId: string;
@@ -9,27 +9,27 @@ export interface WatchedBucket {
   readonly limit: string;
   readonly available: number;
   readonly capacity: number;
-  /** Since the look before; 0 at the first. */
+  /** Since the sample before; 0 at the first. */
   readonly takenPerSecond: number;
   /** A request of one token, or of `-c`, would be refused now. */
   readonly blocked: boolean;
   readonly retryAfterMs: number;
 }
 
-export interface Look {
+export interface WatchSample {
   readonly atMs: number;
   readonly items: readonly WatchedBucket[];
 }
 
 /** What every bucket that was asked for holds now. Reads only. */
-export async function look(
+export async function takeSample(
   limiter: CommandLimiter,
   about: {
     readonly query: { readonly entityId?: string; readonly resource?: string };
     readonly consume: Readonly<Record<string, number>>;
-    readonly before: Look | undefined;
+    readonly before: WatchSample | undefined;
   },
-): Promise<Look> {
+): Promise<WatchSample> {
   const atMs = Date.now();
   const earlier = new Map((about.before?.items ?? []).map((item) => [keyOf(item), item]));
   const items: WatchedBucket[] = [];
@@ -53,7 +53,7 @@ export async function look(
   return { atMs, items };
 }
 
-/** How late a bucket may be read after a look began. */
+/** How late a bucket may be read after a sample began. */
 const BLUR_MS = 50;
 
 function keyOf({ entityId, resource, limit }: { entityId: string; resource: string; limit: string }): string {

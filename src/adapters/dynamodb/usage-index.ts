@@ -17,7 +17,7 @@ import {
 } from "./schema.ts";
 
 /** A shard or a sheet, and whose usage it has. */
-export interface UsagePlace {
+export interface UsageItemRef {
   readonly key: ItemKey;
   readonly tableKey: TableKey;
   /** Sorts as usage is listed: by entity, then resource. */
@@ -43,8 +43,8 @@ interface KeyRange {
   readonly to: string;
 }
 
-/** Where the usage of a namespace, or of one resource in it, is found: always by a query of an index, never by a scan. */
-export class UsagePlaces {
+/** Finds the items with usage of a namespace, or of one resource in it: always by a query of an index, never by a scan. */
+export class UsageIndex {
   readonly #records: Records;
   readonly #namespaceId: string;
   readonly #resource: string | undefined;
@@ -56,8 +56,8 @@ export class UsagePlaces {
   }
 
   /** Shards, by group. */
-  shards(after: string | undefined): AsyncGenerator<UsagePlace> {
-    const from = after === undefined ? "BUCKET#" : `BUCKET#${this.#placeOf(after)}$`;
+  shards(after: string | undefined): AsyncGenerator<UsageItemRef> {
+    const from = after === undefined ? "BUCKET#" : `BUCKET#${this.#sortKeyOf(after)}$`;
     return this.#listed(this.#resource, { from, to: "BUCKET$" }, KEYS_AT_ONCE, KEYS_MAX);
   }
 
@@ -66,18 +66,18 @@ export class UsagePlaces {
     days: readonly string[],
     { span, resources, live }: SheetsWanted,
     pass: (day: string) => void,
-  ): AsyncGenerator<UsagePlace> {
+  ): AsyncGenerator<UsageItemRef> {
     const by = this.#resource === undefined ? resources : [this.#resource];
     if (by !== undefined) {
       yield* merged(this.#byDay(days, by, { span, live }, pass), inGroupOrder);
       return;
     }
     // The index of the namespace has entities first: sheets of other days are passed over.
-    const from = span.after === undefined ? "SHEET#" : `SHEET#${this.#placeOf(span.after)}$`;
-    const range = { from, to: span.to === undefined ? "SHEET$" : `SHEET#${this.#placeOf(span.to)}$` };
-    for await (const place of this.#nearDays(days, range)) {
-      const { sheet = "" } = place.key;
-      if (days.includes(sheet)) yield place;
+    const from = span.after === undefined ? "SHEET#" : `SHEET#${this.#sortKeyOf(span.after)}$`;
+    const range = { from, to: span.to === undefined ? "SHEET$" : `SHEET#${this.#sortKeyOf(span.to)}$` };
+    for await (const ref of this.#nearDays(days, range)) {
+      const { sheet = "" } = ref.key;
+      if (days.includes(sheet)) yield ref;
       else pass(sheet);
     }
   }
@@ -88,7 +88,7 @@ export class UsagePlaces {
     resources: readonly string[],
     { span, live }: Pick<SheetsWanted, "span" | "live">,
     pass: (day: string) => void,
-  ): AsyncGenerator<UsagePlace>[] {
+  ): AsyncGenerator<UsageItemRef>[] {
     const of = resources.flatMap((resource) =>
       days.map((day) => this.#listed(resource, ofDay(day, resource, span), KEYS_FIRST, KEYS_MAX)),
     );
@@ -97,17 +97,17 @@ export class UsagePlaces {
     return [...of, ...others.map((group) => this.#ofBucket(group, days, pass))];
   }
 
-  async *#ofBucket(group: string, days: readonly string[], pass: (day: string) => void): AsyncGenerator<UsagePlace> {
-    const bucket = `SHEET#${this.#placeOf(group)}`;
+  async *#ofBucket(group: string, days: readonly string[], pass: (day: string) => void): AsyncGenerator<UsageItemRef> {
+    const bucket = `SHEET#${this.#sortKeyOf(group)}`;
     const last = days.at(-1) ?? "";
     const range = { from: `${bucket}#${days[0]}`, to: `${bucket}$` };
-    for await (const place of this.#listed(undefined, range, KEYS_FIRST, KEYS_MAX)) {
-      const { sheet = "" } = place.key;
+    for await (const ref of this.#listed(undefined, range, KEYS_FIRST, KEYS_MAX)) {
+      const { sheet = "" } = ref.key;
       if (sheet > last) {
         pass(sheet);
         return;
       }
-      yield place;
+      yield ref;
     }
   }
 
@@ -116,19 +116,19 @@ export class UsagePlaces {
    * day, the rest of its bucket is jumped over. So a bucket costs the same however many days are kept. Of the later days each
    * bucket has, the first is among them.
    */
-  async *#nearDays(days: readonly string[], range: KeyRange): AsyncGenerator<UsagePlace> {
+  async *#nearDays(days: readonly string[], range: KeyRange): AsyncGenerator<UsageItemRef> {
     const [first = ""] = days;
     const last = days.at(-1) ?? "";
     for (let from: string | undefined = range.from; from !== undefined; ) {
       const listed = this.#listed(undefined, { from, to: range.to }, KEYS_AT_ONCE, KEYS_AT_ONCE);
       from = undefined;
       let count = 0;
-      for await (const place of listed) {
-        yield place;
+      for await (const ref of listed) {
+        yield ref;
         count += 1;
-        const { sheet = "" } = place.key;
+        const { sheet = "" } = ref.key;
         if (count % KEYS_AT_ONCE !== 0 || (sheet >= first && sheet <= last)) continue;
-        const bucket = `SHEET#${this.#placeOf(place.group)}`;
+        const bucket = `SHEET#${this.#sortKeyOf(ref.group)}`;
         from = sheet < first ? `${bucket}#${first}` : `${bucket}$`;
         break;
       }
@@ -144,7 +144,7 @@ export class UsagePlaces {
         this.#listed(resource, { from: `SHEET#${day}$`, to: "SHEET$" }, 1, 1).next(),
       );
       for (const { value } of await Promise.all(asked)) {
-        const sheet = (value as UsagePlace | undefined)?.key.sheet;
+        const sheet = (value as UsageItemRef | undefined)?.key.sheet;
         if (sheet !== undefined && sheet < (next ?? "~")) next = sheet;
       }
     }
@@ -157,8 +157,8 @@ export class UsagePlaces {
     range: KeyRange,
     pageSize: number,
     pageSizeMax: number,
-  ): AsyncGenerator<UsagePlace> {
-    const place: Pick<RecordQuery, "index" | "partition" | "range"> =
+  ): AsyncGenerator<UsageItemRef> {
+    const indexQuery: Pick<RecordQuery, "index" | "partition" | "range"> =
       resource === undefined
         ? { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range: { name: GSI4SK, ...range } }
         : {
@@ -166,13 +166,13 @@ export class UsagePlaces {
             partition: [GSI2PK, resourcePk(this.#namespaceId, resource)],
             range: { name: GSI2SK, ...range },
           };
-    for await (const item of this.#records.query({ ...place, pageSize, pageSizeMax, keysOnly: true })) {
-      const found = placeIn(keyIn(item));
+    for await (const item of this.#records.query({ ...indexQuery, pageSize, pageSizeMax, keysOnly: true })) {
+      const found = usageItemRef(keyIn(item));
       if (found !== undefined) yield found;
     }
   }
 
-  #placeOf(group: string): string {
+  #sortKeyOf(group: string): string {
     const { entityId, resource } = ofGroup(group);
     return this.#resource === undefined ? `${entityId}#${resource}` : entityId;
   }
@@ -196,12 +196,12 @@ function ofDay(day: string, resource: string, { after, to }: GroupSpan): KeyRang
   return { from: `SHEET#${day}${from}`, to: `SHEET#${day}${end}` };
 }
 
-export function placeIn(tableKey: TableKey): UsagePlace | undefined {
+export function usageItemRef(tableKey: TableKey): UsageItemRef | undefined {
   const key = parseItemKey(tableKey)?.key;
   return key === undefined ? undefined : { key, tableKey, group: groupOf(key.bucket) };
 }
 
-function inGroupOrder(a: UsagePlace, b: UsagePlace): number {
+function inGroupOrder(a: UsageItemRef, b: UsageItemRef): number {
   return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
 }
 
