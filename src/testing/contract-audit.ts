@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AuditEvent } from "../domain/audit.ts";
 import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
-import { type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
@@ -92,7 +92,7 @@ export function auditContract(suite: Suite): void {
   });
 }
 
-async function actions(place: Place, entityId?: string): Promise<readonly string[]> {
+async function actions(place: TestedNamespace, entityId?: string): Promise<readonly string[]> {
   const filter = entityId === undefined ? {} : { entityId };
   const { items } = await place.scope.audit.list(filter, { limit: 100 });
   return items.map(({ action }) => action);

@@ -3,7 +3,17 @@ import { bucketKey } from "../domain/bucket-key.ts";
 import { Limit } from "../domain/limit.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
-import { claim, HOUR_MS, kinds, levelOf, type Place, SECOND_MS, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import {
+  claim,
+  HOUR_MS,
+  kinds,
+  levelOf,
+  SECOND_MS,
+  type Suite,
+  samePaged,
+  T0,
+  type TestedNamespace,
+} from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 const both = [Limit.perMinute("rpm", 10), Limit.perMinute("tpm", 100)];
@@ -243,7 +253,7 @@ export function bucketContract(suite: Suite): void {
 }
 
 async function giveBackHalf(
-  place: Place,
+  place: TestedNamespace,
   children: readonly string[],
   replies: readonly (readonly { readonly kind: string }[])[],
 ): Promise<void> {

@@ -5,14 +5,14 @@ import type { ConfigScope, LevelOptions } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
 import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import { amountsOf, type Place, T0 } from "./contract-kit.ts";
+import { amountsOf, T0, type TestedNamespace } from "./contract-kit.ts";
 
 // What the contracts of changed limits share: one bucket, of `a` on `api`, with one limit `r`.
 
 export const perSecond = (rate: number, burst = 100_000) => [Limit.perSecond("r", rate, { burst })];
 
 /** Somebody who asks now: by the limits and the changes as they are stored. */
-export async function claimNow(place: Place, tokens: Tokens): Promise<Claim> {
+export async function claimNow(place: TestedNamespace, tokens: Tokens): Promise<Claim> {
   const { limits, changes = [] } = await place.resolve("a", "api");
   const sets = changes.map((change) => ({ fromMs: change.fromMs, set: limitSet(change.limits) }));
   const changedMs = changes.at(-1)?.fromMs;
@@ -25,18 +25,18 @@ export async function claimNow(place: Place, tokens: Tokens): Promise<Claim> {
   return { bucket, set: limitSet(limits), origin, take: amountsOf(tokens), bypass: false, isConfigJustRead: true };
 }
 
-export async function drained(place: Place, atMs: number): Promise<void> {
+export async function drained(place: TestedNamespace, atMs: number): Promise<void> {
   const [answer] = await place.take([await claimNow(place, { r: 100_000 })], atMs);
   assert.equal(answer?.kind, "taken");
 }
 
 /** Tokens that somebody finds who asks at that time. */
-export async function held(place: Place, atMs: number): Promise<number> {
+export async function held(place: TestedNamespace, atMs: number): Promise<number> {
   return (await place.holds(await claimNow(place, {}), "r", atMs)) / 1000;
 }
 
 export async function setAt(
-  place: Place,
+  place: TestedNamespace,
   scope: ConfigScope,
   limits: readonly Limit[],
   atMs: number,
@@ -45,6 +45,6 @@ export async function setAt(
   await place.scope.config.set(scope, { limits, ...options }, place.event("limits_set", "somebody", atMs));
 }
 
-export async function deleteAt(place: Place, scope: ConfigScope, atMs: number): Promise<void> {
+export async function deleteAt(place: TestedNamespace, scope: ConfigScope, atMs: number): Promise<void> {
   await place.scope.config.delete(scope, place.event("limits_deleted", "somebody", atMs));
 }

@@ -3,7 +3,7 @@ import type { ConfigScope } from "../domain/config.ts";
 import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
 import { deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
-import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import { SECOND_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
@@ -158,13 +158,13 @@ export function changeLevelsContract(suite: Suite): void {
   });
 }
 
-async function planAt(place: Place, planId: string | null, atMs: number): Promise<void> {
+async function planAt(place: TestedNamespace, planId: string | null, atMs: number): Promise<void> {
   const change = { patch: { planId }, version: undefined, nowMs: atMs };
   const reply = await place.scope.entities.update("a", change, place.event("entity_updated", "a", atMs));
   assert.equal(reply.kind, "updated");
 }
 
-async function ofGold(place: Place): Promise<void> {
+async function ofGold(place: TestedNamespace): Promise<void> {
   await place.createPlan({ id: "gold" });
   await place.create({ id: "a", planId: "gold" });
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ConfigScope } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { Limit } from "../domain/limit.ts";
-import { claim, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { claim, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
@@ -241,12 +241,12 @@ export function configContract(suite: Suite): void {
   });
 }
 
-async function kinOf(place: Place, entityId: string): Promise<unknown> {
+async function kinOf(place: TestedNamespace, entityId: string): Promise<unknown> {
   const { parentId, cascade } = await place.resolve(entityId, "api");
   return { parentId, cascade };
 }
 
-async function resolvesTo(place: Place, source: string, limits: readonly Limit[]): Promise<void> {
+async function resolvesTo(place: TestedNamespace, source: string, limits: readonly Limit[]): Promise<void> {
   const resolved = await place.resolve("a", "api");
   assert.deepEqual({ source: resolved.source, limits: resolved.limits }, { source, limits });
   const sync = place.scope.config.resolveSync?.("a", "api");

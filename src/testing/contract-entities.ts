@@ -3,7 +3,7 @@ import { type Entity, type EntityPatch, newEntity } from "../domain/entity.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { Limit } from "../domain/limit.ts";
 import type { CreateReply, UpdateReply } from "../ports/entity-store.ts";
-import { claim, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { claim, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
@@ -188,13 +188,13 @@ export function entityContract(suite: Suite): void {
   });
 }
 
-async function create(place: Place, id: string, parentId: string | undefined): Promise<CreateReply> {
+async function create(place: TestedNamespace, id: string, parentId: string | undefined): Promise<CreateReply> {
   const entity = newEntity(parentId === undefined ? { id } : { id, parentId }, T0);
   return place.scope.entities.create(entity, place.event("entity_created", id));
 }
 
 async function update(
-  place: Place,
+  place: TestedNamespace,
   id: string,
   patch: EntityPatch,
   version?: number,
@@ -203,11 +203,11 @@ async function update(
   return place.scope.entities.update(id, { patch, version, nowMs }, place.event("entity_updated", id));
 }
 
-async function remove(place: Place, id: string) {
+async function remove(place: TestedNamespace, id: string) {
   return place.scope.entities.delete(id, place.event("entity_deleted", id));
 }
 
-async function chain(place: Place, name: string, levels: number): Promise<void> {
+async function chain(place: TestedNamespace, name: string, levels: number): Promise<void> {
   for (let i = 1; i <= levels; i++) {
     await place.create(i === 1 ? { id: `${name}${i}` } : { id: `${name}${i}`, parentId: `${name}${i - 1}` });
   }

@@ -2,7 +2,17 @@ import assert from "node:assert/strict";
 import { findLimit } from "../domain/bucket-state.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
-import { claim, DAY_MS, HOUR_MS, Kinds, kinds, MINUTE_MS, type Place, type Suite, T0 } from "./contract-kit.ts";
+import {
+  claim,
+  DAY_MS,
+  HOUR_MS,
+  Kinds,
+  kinds,
+  MINUTE_MS,
+  type Suite,
+  T0,
+  type TestedNamespace,
+} from "./contract-kit.ts";
 
 /** T0 is noon of 15 March 2026, a Sunday, in UTC. */
 const MIDNIGHT = Date.UTC(2026, 2, 16);
@@ -294,7 +304,7 @@ export function kindsContract(suite: Suite): void {
 
 /** How much of a limit of "a" can be taken, in whole tokens. */
 function drained(
-  place: Place,
+  place: TestedNamespace,
   limits: readonly Limit[],
   name: string,
   nowMs: number,
@@ -303,7 +313,7 @@ function drained(
   return place.drain((tokens) => claim("a", limits, { [name]: tokens }, { origin }), nowMs, 1_000);
 }
 
-async function windowStart(place: Place, name: string): Promise<number | undefined> {
+async function windowStart(place: TestedNamespace, name: string): Promise<number | undefined> {
   const state = await place.state("a");
   assert.ok(state !== undefined, "the bucket is not stored");
   return findLimit(state, name)?.quota?.windowStartMs;

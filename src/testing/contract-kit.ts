@@ -45,7 +45,7 @@ export type Gap = "generation" | "pastHours";
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {
   readonly gaps: ReadonlySet<Gap>;
-  test(sentence: string, story: (place: Place) => Promise<void>): void;
+  test(sentence: string, story: (place: TestedNamespace) => Promise<void>): void;
 }
 
 export function suiteOn(open: OpenStore, gaps: readonly Gap[]): Suite {
@@ -56,7 +56,7 @@ export function suiteOn(open: OpenStore, gaps: readonly Gap[]): Suite {
         const opened = await open();
         const { store, close } = opened;
         try {
-          await story(await Place.in(store, DEFAULT_NAMESPACE, () => opened.another?.() ?? store));
+          await story(await TestedNamespace.in(store, DEFAULT_NAMESPACE, () => opened.another?.() ?? store));
         } finally {
           await close();
         }
@@ -88,7 +88,7 @@ interface TakeOptions {
 }
 
 /** One namespace of the store under test, with the port's long words made short. */
-export class Place {
+export class TestedNamespace {
   readonly store: Store;
   readonly scope: ScopedStore;
   readonly namespaceId: string;
@@ -108,26 +108,26 @@ export class Place {
     store: Store,
     name: string = DEFAULT_NAMESPACE,
     another: () => MaybePromise<Store> = () => store,
-  ): Promise<Place> {
+  ): Promise<TestedNamespace> {
     const namespace = await store.namespaces.get(name);
     assert.ok(namespace !== undefined, `the store has no namespace ${name}`);
-    return new Place(store, namespace.id, another);
+    return new TestedNamespace(store, namespace.id, another);
   }
 
   /** The same namespace as another process has it; as this one, where the store is not shared. */
-  async another(): Promise<Place> {
-    return new Place(await this.#another(), this.namespaceId, this.#another);
+  async another(): Promise<TestedNamespace> {
+    return new TestedNamespace(await this.#another(), this.namespaceId, this.#another);
   }
 
   /** Another namespace of the same store, registered now. */
-  async register(name: string): Promise<Place> {
+  async register(name: string): Promise<TestedNamespace> {
     const namespace = { id: `id-of-${name}`, name, status: "active", createdAtMs: T0 } as const;
     await this.store.namespaces.register(
       namespace,
       this.event("namespace_registered", `$NAMESPACE:${name}`),
       this.namespaceId,
     );
-    return Place.in(this.store, name);
+    return TestedNamespace.in(this.store, name);
   }
 
   async take(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): Promise<readonly Answer[]> {

@@ -4,7 +4,7 @@ import type { LeaseRecord } from "../domain/lease-record.ts";
 import { Limit } from "../domain/limit.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { ChangeReply, Charged, LeaseChange, LeaseMoves, Movement } from "../ports/lease-change.ts";
-import { amountsOf, claim, HOUR_MS, type Place, type Suite, T0 } from "./contract-kit.ts";
+import { amountsOf, claim, HOUR_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 import { leaseOn } from "./contract-leases.ts";
 
 const rpm = [Limit.perMinute("rpm", 10), Limit.perMinute("tpm", 1_000)];
@@ -13,7 +13,7 @@ const CONTEXT = { nowMs: T0, timeoutMs: 10_000 };
 const NOTHING = { kind: "difference", debits: [], credits: [] } as const;
 
 /** A lease that holds 6 of the 10 of `a`. */
-async function opened(place: Place): Promise<{ readonly record: LeaseRecord; readonly held: Held }> {
+async function opened(place: TestedNamespace): Promise<{ readonly record: LeaseRecord; readonly held: Held }> {
   const wanted = claim("a", rpm, { rpm: 6 });
   const ticket = await place.ticket(wanted, T0);
   const record = leaseOn(wanted, ticket, "l_1");
@@ -43,7 +43,7 @@ function moving(held: Held, tokens: Readonly<Record<string, number>>): Movement 
 export function leaseChangeContract(suite: Suite): void {
   const story = (
     sentence: string,
-    tell: (place: Place, change: (change: LeaseChange) => Promise<ChangeReply>) => Promise<void>,
+    tell: (place: TestedNamespace, change: (change: LeaseChange) => Promise<ChangeReply>) => Promise<void>,
   ) =>
     suite.test(`where a change is one transaction, ${sentence}`, async (place) => {
       const { leases } = place.scope;
@@ -51,7 +51,7 @@ export function leaseChangeContract(suite: Suite): void {
       await tell(place, async (change) => (await leases.change?.(change, CONTEXT)) as ChangeReply);
     });
   /** The version of the lease, what `a` has left, and the answer under the key. */
-  const seen = async (place: Place) => {
+  const seen = async (place: TestedNamespace) => {
     const record = await place.scope.leases.get("l_1");
     const left = await place.holds(claim("a", rpm, {}), "rpm", T0);
     const begin = { ...KEY, mark: "other", fingerprint: "f", nowMs: T0, untilMs: T0 };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease-record.ts";
 import type { KeyBegin } from "../ports/lease-store.ts";
 import type { KeyFinish } from "../ports/lease-write.ts";
-import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import { SECOND_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const UNTIL_MS = T0 + 15 * SECOND_MS;
 const BEGUN = { kind: "begun" };
@@ -21,7 +21,7 @@ const RECORD: LeaseRecord = {
 };
 
 /** The answer under the key; or `underWay`, or `free`: then it is taken by asking. */
-async function answerAt(place: Place, nowMs: number): Promise<string> {
+async function answerAt(place: TestedNamespace, nowMs: number): Promise<string> {
   const reply = await place.scope.leases.beginKey(begin("asks", { nowMs, untilMs: nowMs }));
   if (reply.kind === "begun") return "free";
   return reply.record.answer ?? "underWay";

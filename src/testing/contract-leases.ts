@@ -4,7 +4,17 @@ import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease-record.ts";
 import { Limit } from "../domain/limit.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import { allPages, amountsOf, claim, Kinds, MINUTE_MS, type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import {
+  allPages,
+  amountsOf,
+  claim,
+  Kinds,
+  MINUTE_MS,
+  SECOND_MS,
+  type Suite,
+  T0,
+  type TestedNamespace,
+} from "./contract-kit.ts";
 import { keyContract } from "./contract-lease-keys.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
@@ -35,7 +45,7 @@ function settled(record: LeaseRecord, atMs: number, writer = "settles"): LeaseRe
   return moved(record, { status: "settled", closing: { atMs, by: "by" } }, writer);
 }
 
-async function stored(place: Place, record: LeaseRecord): Promise<LeaseRecord> {
+async function stored(place: TestedNamespace, record: LeaseRecord): Promise<LeaseRecord> {
   const reply = await place.scope.leases.create({ record, finish: undefined }, T0);
   assert.deepEqual(reply, { kind: "stored" });
   return record;
@@ -216,7 +226,7 @@ export function leaseContract(suite: Suite): void {
       await place.register("tenant-c"),
       await place.register("tenant-d"),
     ];
-    const [b, c, d] = others as [Place, Place, Place];
+    const [b, c, d] = others as [TestedNamespace, TestedNamespace, TestedNamespace];
     const hourMs = 60 * MINUTE_MS;
     const startMs = Math.floor(T0 / hourMs) * hourMs;
     const lease = (leaseId: string, expiresAtMs: number) => ({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ConfigScope, LevelOptions, LimitsChange, StoredConfig } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
-import { type Place, type Suite, samePaged } from "./contract-kit.ts";
+import { type Suite, samePaged, type TestedNamespace } from "./contract-kit.ts";
 
 const LEVELS: readonly ConfigScope[] = [
   { level: "entity", entityId: "a", resource: "api" },
@@ -244,20 +244,20 @@ export function levelContract(suite: Suite): void {
   });
 }
 
-async function withPlan(place: Place): Promise<void> {
+async function withPlan(place: TestedNamespace): Promise<void> {
   await place.createPlan({ id: "gold" });
   await place.create({ id: "a", planId: "gold" });
 }
 
-function set(place: Place, scope: ConfigScope, change: LimitsChange) {
+function set(place: TestedNamespace, scope: ConfigScope, change: LimitsChange) {
   return place.scope.config.set(scope, change, place.event("limits_set", "somebody"));
 }
 
-async function eventCount(place: Place): Promise<number> {
+async function eventCount(place: TestedNamespace): Promise<number> {
   return (await place.scope.audit.list({}, { limit: 1000 })).items.length;
 }
 
-async function everyConfig(place: Place, filter: { readonly entityId?: string }): Promise<string[]> {
+async function everyConfig(place: TestedNamespace, filter: { readonly entityId?: string }): Promise<string[]> {
   const found: string[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await place.scope.manifests.listConfigs(filter, {

@@ -5,7 +5,7 @@ import { Limit } from "../domain/limit.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { type OwnedPiece, type Piece, pieceIn, pieceKey } from "../domain/piece.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import { type Place, type Suite, T0 } from "./contract-kit.ts";
+import { type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
 const LIMITS = pieceIn("limits", A_ON_API);
@@ -123,7 +123,7 @@ export function manifestContract(suite: Suite): void {
   });
 }
 
-async function everything(place: Place): Promise<readonly OwnedPiece[]> {
+async function everything(place: TestedNamespace): Promise<readonly OwnedPiece[]> {
   return byKey(await paged((page) => place.scope.manifests.list(page), 2));
 }
 

@@ -5,7 +5,7 @@ import type { ConfigScope } from "../domain/config.ts";
 import { PLAIN_TICKET } from "../domain/give-back.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { Limit } from "../domain/limit.ts";
-import { claim, HOUR_MS, Kinds, type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import { claim, HOUR_MS, Kinds, SECOND_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const limits = [
   Limit.perMinute("rpm", 100, { counts: "requests" }),
@@ -88,7 +88,7 @@ export function measuresContract(suite: Suite): void {
 }
 
 /** What each limit of the bucket counts, where that is not its name. */
-async function countsOn(place: Place): Promise<Record<string, string | undefined>> {
+async function countsOn(place: TestedNamespace): Promise<Record<string, string | undefined>> {
   const [state] = await place.scope.buckets.read([bucketKey("a", "api")]);
   assert.ok(state !== undefined);
   return Object.fromEntries(limits.map(({ name }) => [name, findLimit(state, name)?.limit.counts]));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../domain/limit.ts";
 import type { Namespace } from "../domain/namespace.ts";
-import { allPages, claim, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { allPages, claim, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
@@ -154,25 +154,25 @@ export function namespaceContract(suite: Suite): void {
   });
 }
 
-async function register(place: Place, name: string, id: string): Promise<Namespace> {
+async function register(place: TestedNamespace, name: string, id: string): Promise<Namespace> {
   const event = place.event("namespace_registered", `$NAMESPACE:${name}`);
   return place.store.namespaces.register({ id, name, status: "active", createdAtMs: T0 }, event, place.namespaceId);
 }
 
-async function remove(place: Place, name: string) {
+async function remove(place: TestedNamespace, name: string) {
   const event = place.event("namespace_deleted", `$NAMESPACE:${name}`);
   return place.store.namespaces.delete(name, T0 + 1, event, place.namespaceId);
 }
 
-async function recover(place: Place, id: string) {
+async function recover(place: TestedNamespace, id: string) {
   return place.store.namespaces.recover(id, place.event("namespace_recovered", id), place.namespaceId);
 }
 
-async function purge(place: Place, id: string, onProgress: (recordsDeleted: number) => void = () => {}) {
+async function purge(place: TestedNamespace, id: string, onProgress: (recordsDeleted: number) => void = () => {}) {
   return place.store.namespaces.purge(id, place.event("namespace_purged", id), place.namespaceId, onProgress);
 }
 
-async function filled(place: Place, name: string): Promise<Place> {
+async function filled(place: TestedNamespace, name: string): Promise<TestedNamespace> {
   const tenant = await place.register(name);
   await tenant.create({ id: "a" });
   await tenant.set({ level: "system" }, rpm);

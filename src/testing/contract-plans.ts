@@ -4,7 +4,7 @@ import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
 import type { PageRequest } from "../domain/paging.ts";
 import { newPlan } from "../domain/plan.ts";
-import { Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { type Suite, samePaged, T0, TestedNamespace } from "./contract-kit.ts";
 
 const GOLD: ConfigScope = { level: "planDefault", planId: "gold" };
 const GOLD_ON_API: ConfigScope = { level: "plan", planId: "gold", resource: "api" };
@@ -124,7 +124,7 @@ export function planContract(suite: Suite): void {
       place.event("namespace_registered", "$NAMESPACE:other"),
       place.namespaceId,
     );
-    const other = await Place.in(store, "other");
+    const other = await TestedNamespace.in(store, "other");
     assert.equal(await other.scope.plans.get("gold"), undefined);
     assert.deepEqual((await other.scope.plans.list({ limit: 10 })).items, []);
     assert.equal(await other.set(GOLD, rpm(3)), "planMissing");
@@ -144,7 +144,7 @@ export function planContract(suite: Suite): void {
   });
 }
 
-async function entitiesOf(place: Place, planId: string): Promise<readonly string[]> {
+async function entitiesOf(place: TestedNamespace, planId: string): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let cursor: string | undefined; ; ) {
     // One at a time, so that every page has a next one.
@@ -158,15 +158,15 @@ async function entitiesOf(place: Place, planId: string): Promise<readonly string
   }
 }
 
-function give(place: Place, id: string, planId: string | null) {
+function give(place: TestedNamespace, id: string, planId: string | null) {
   const change = { patch: { planId }, version: undefined, nowMs: T0 };
   return place.scope.entities.update(id, change, place.event("entity_updated", id));
 }
 
-async function giveUpdated(place: Place, id: string, planId: string | null): Promise<void> {
+async function giveUpdated(place: TestedNamespace, id: string, planId: string | null): Promise<void> {
   assert.equal((await give(place, id, planId)).kind, "updated");
 }
 
-function remove(place: Place, id: string) {
+function remove(place: TestedNamespace, id: string) {
   return place.scope.plans.delete(id, place.event("plan_deleted", `$PLAN:${id}`));
 }

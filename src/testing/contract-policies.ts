@@ -3,7 +3,17 @@ import type { ConfigScope } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { Limit } from "../domain/limit.ts";
 import type { UsageSnapshot } from "../domain/usage.ts";
-import { claim, DAY_MS, HOUR_MS, Kinds, kinds, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import {
+  claim,
+  DAY_MS,
+  HOUR_MS,
+  Kinds,
+  kinds,
+  type Suite,
+  samePaged,
+  T0,
+  type TestedNamespace,
+} from "./contract-kit.ts";
 
 const API: ConfigScope = { level: "resource", resource: "api" };
 const ANY_OF_A: ConfigScope = { level: "entityDefault", entityId: "a" };
@@ -341,14 +351,14 @@ export function policiesContract(suite: Suite): void {
   });
 }
 
-async function policyOf(place: Place, entityId: string, resource = "api"): Promise<readonly unknown[]> {
+async function policyOf(place: TestedNamespace, entityId: string, resource = "api"): Promise<readonly unknown[]> {
   const resolved = await place.resolve(entityId, resource);
   const sync = place.scope.config.resolveSync?.(entityId, resource);
   if (sync !== undefined) assert.deepEqual(sync, resolved);
   return [resolved.access, resolved.accessSource, resolved.cascade, resolved.cascadeSource];
 }
 
-async function usageOf(place: Place): Promise<UsageSnapshot> {
+async function usageOf(place: TestedNamespace): Promise<UsageSnapshot> {
   const query = { entityId: "a", window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
   const { items } = await place.scope.usage.query(query, { limit: 10 });
   assert.equal(items.length, 1);

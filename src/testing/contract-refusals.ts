@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { OTHER, OTHER_KEY, type RefusalCount } from "../domain/refusal-count.ts";
 import type { RefusalQuery, RefusalRow } from "../ports/refusal-store.ts";
-import { DAY_MS, HOUR_MS, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { DAY_MS, HOUR_MS, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const MARCH = Date.UTC(2026, 2, 1);
 const APRIL = Date.UTC(2026, 3, 1);
@@ -200,7 +200,7 @@ function row(
   return { id, hourMs, entityId, resource, version, mustExist, counts: list };
 }
 
-async function write(place: Place, one: RefusalRow) {
+async function write(place: TestedNamespace, one: RefusalRow) {
   return place.scope.refusals.write([one], T0);
 }
 
@@ -212,12 +212,12 @@ function query(about: Partial<RefusalQuery>): RefusalQuery {
   return { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, ...about };
 }
 
-async function counts(place: Place, about: Partial<RefusalQuery>): Promise<readonly RefusalCount[]> {
+async function counts(place: TestedNamespace, about: Partial<RefusalQuery>): Promise<readonly RefusalCount[]> {
   return (await place.scope.refusals.query(query(about), { limit: 1_000 })).items;
 }
 
 /** All windows together, as `entity resource limit`. */
-async function summed(place: Place, about: Partial<RefusalQuery>): Promise<Record<string, number>> {
+async function summed(place: TestedNamespace, about: Partial<RefusalQuery>): Promise<Record<string, number>> {
   const sums: Record<string, number> = {};
   for (const { entityId, resource, limit, count } of await counts(place, about)) {
     const name = `${entityId} ${resource} ${limit}`;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
-import { claim, DAY_MS, HOUR_MS, Kinds, type Place, type Suite, T0 } from "./contract-kit.ts";
+import { claim, DAY_MS, HOUR_MS, Kinds, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const other = Limit.perMinute("other", 10);
 const hundred = Limit.perDay("rpd", 100);
@@ -109,10 +109,10 @@ export function rememberedContract(suite: Suite): void {
 
 /** A bucket whose limits change again and again: each change is newer than the one before. */
 class Changing {
-  readonly #place: Place;
+  readonly #place: TestedNamespace;
   #changes = 0;
 
-  constructor(place: Place) {
+  constructor(place: TestedNamespace) {
     this.#place = place;
   }
 
@@ -133,6 +133,6 @@ class Changing {
 }
 
 /** Other traffic, so that a store that forgets idle buckets now and then has every occasion to. */
-async function others(place: Place, nowMs: number): Promise<void> {
+async function others(place: TestedNamespace, nowMs: number): Promise<void> {
   for (let i = 0; i < 300; i++) await place.take([claim(`other-${i % 3}`, [other], { other: 0 })], nowMs);
 }

@@ -3,7 +3,17 @@ import type { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
 import type { ScheduleEntry } from "../domain/schedule.ts";
 import type { UsageSnapshot } from "../domain/usage.ts";
-import { claim, HOUR_MS, Kinds, kinds, MINUTE_MS, type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import {
+  claim,
+  HOUR_MS,
+  Kinds,
+  kinds,
+  MINUTE_MS,
+  SECOND_MS,
+  type Suite,
+  T0,
+  type TestedNamespace,
+} from "./contract-kit.ts";
 
 /** T0 is noon; this window is open from 13:00 to 14:00. */
 const ONE = T0 + HOUR_MS;
@@ -226,16 +236,16 @@ export function schedulesContract(suite: Suite): void {
   );
 }
 
-function holds(place: Place, limits: readonly Limit[], nowMs: number): Promise<number> {
+function holds(place: TestedNamespace, limits: readonly Limit[], nowMs: number): Promise<number> {
   return place.holds(claim("a", limits, {}), "x", nowMs);
 }
 
-function drained(place: Place, limits: readonly Limit[], nowMs: number): Promise<number> {
+function drained(place: TestedNamespace, limits: readonly Limit[], nowMs: number): Promise<number> {
   return place.drain((tokens) => claim("a", limits, { x: tokens }), nowMs, 10_000);
 }
 
 /** What "a" used on one day, in one snapshot. */
-async function usageOf(place: Place): Promise<UsageSnapshot> {
+async function usageOf(place: TestedNamespace): Promise<UsageSnapshot> {
   const query = { entityId: "a", window: "daily", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
   const { items } = await place.scope.usage.query(query, { limit: 10 });
   assert.equal(items.length, 1);

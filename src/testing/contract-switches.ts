@@ -4,7 +4,7 @@ import type { ConfigScope, LevelConfig } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import { amountsOf, claim, type Place, type Suite, T0 } from "./contract-kit.ts";
+import { amountsOf, claim, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const ANY_OF_ORG: ConfigScope = { level: "entityDefault", entityId: "org" };
 const ORG_ON_API: ConfigScope = { level: "entity", entityId: "org", resource: "api" };
@@ -74,7 +74,7 @@ export function switchesContract(suite: Suite): void {
 }
 
 /** `key` below `org`, which has no limits; and another process on the same store. */
-async function hierarchy(place: Place): Promise<Place> {
+async function hierarchy(place: TestedNamespace): Promise<TestedNamespace> {
   if ((await place.scope.entities.get("org")) === undefined) {
     await place.create({ id: "org" });
     await place.create({ id: "key", parentId: "org", cascade: true });
@@ -84,7 +84,7 @@ async function hierarchy(place: Place): Promise<Place> {
 }
 
 /** As the engine does it: the levels are read, one after the other, and the request goes by the oldest of the readings. */
-async function plan({ scope: { config } }: Place, when: "just read" | "remembered"): Promise<Planned> {
+async function plan({ scope: { config } }: TestedNamespace, when: "just read" | "remembered"): Promise<Planned> {
   const generation = config.generation();
   const own = await config.resolve("key", "api", "consistent");
   const above = await config.resolve("org", "api", "consistent");
@@ -103,12 +103,12 @@ async function plan({ scope: { config } }: Place, when: "just read" | "remembere
 }
 
 /** A request that is granted; a bucket may first send it to read configuration again. */
-async function take(place: Place): Promise<void> {
+async function take(place: TestedNamespace): Promise<void> {
   if (await isTaken(place, await plan(place, "just read"))) return;
   assert.ok(await isTaken(place, await plan(place, "just read")), "it is not granted");
 }
 
-async function isTaken(place: Place, { claim: one, generation }: Planned): Promise<boolean> {
+async function isTaken(place: TestedNamespace, { claim: one, generation }: Planned): Promise<boolean> {
   const reply = await place.takeReply([one], T0, generation === undefined ? {} : { generation });
   if (reply === "stale") return false;
   const kind = reply[0]?.kind;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../domain/limit.ts";
 import type { UsageSnapshot, UsageWindow } from "../domain/usage.ts";
-import { allPages, claim, DAY_MS, HOUR_MS, type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
+import { allPages, claim, DAY_MS, HOUR_MS, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const both = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 1_000)];
 const MIDNIGHT = Date.UTC(2026, 2, 15);
@@ -257,11 +257,14 @@ export function usageContract(suite: Suite): void {
   });
 }
 
-function usage(place: Place, window: UsageWindow): Promise<UsageSnapshot[]> {
+function usage(place: TestedNamespace, window: UsageWindow): Promise<UsageSnapshot[]> {
   const query = { window, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
   return allPages((page) => place.scope.usage.query(query, page), 100);
 }
 
-async function counted(place: Place, window: UsageWindow): Promise<(readonly [number, number | undefined])[]> {
+async function counted(
+  place: TestedNamespace,
+  window: UsageWindow,
+): Promise<(readonly [number, number | undefined])[]> {
   return (await usage(place, window)).map(({ windowStartMs, counters }) => [windowStartMs, counters.rpm] as const);
 }

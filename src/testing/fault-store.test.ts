@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { Limit } from "../domain/limit.ts";
 import { openMemory } from "../entry/memory.ts";
-import { claim, kinds, Place, T0 } from "./contract-kit.ts";
+import { claim, kinds, T0, TestedNamespace } from "./contract-kit.ts";
 import { type Fault, FaultStore } from "./fault-store.ts";
 import { SeededRandom } from "./random.ts";
 
@@ -13,7 +13,7 @@ const FAULTS: readonly Fault[] = ["refused", "lostBefore", "lostAfter"];
 async function faulty(options: ConstructorParameters<typeof FaultStore>[1] = {}) {
   const inner = openMemory();
   const faults = new FaultStore(inner, options);
-  return { faults, place: await Place.in(faults), behind: await Place.in(inner) };
+  return { faults, place: await TestedNamespace.in(faults), behind: await TestedNamespace.in(inner) };
 }
 
 test("a take that fails says unavailable, and only a lost answer has taken", async () => {

@@ -9,14 +9,14 @@ import { ValidationError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { newPlan } from "../../src/domain/plan.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
-import { type Place, T0 } from "../../src/testing/contract-kit.ts";
+import { T0, type TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { cutOffAfter, newGround } from "./store-kit.ts";
 
 const rpm = (rate: number) => [Limit.perMinute("rpm", rate)];
 const GOLD: ConfigScope = { level: "planDefault", planId: "gold" };
 
-const removePlan = async (place: Place, id: string) =>
+const removePlan = async (place: TestedNamespace, id: string) =>
   place.scope.plans.delete(id, place.event("plan_deleted", `$PLAN:${id}`));
 
 await describeDynamo("plans in the table", (dynamodb) => {

@@ -11,7 +11,7 @@ import {
 } from "../../src/adapters/dynamodb/schema.ts";
 import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
-import { allPages, claim, type Place, T0 } from "../../src/testing/contract-kit.ts";
+import { allPages, claim, T0, type TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, cutOffAfter, type Ground, N, newGround, S, withoutKeys } from "./store-kit.ts";
 
@@ -197,7 +197,7 @@ await describeDynamo("entities in the table", (dynamodb) => {
   test("two moves at once never make a circle", async (t) => {
     const ground = await newGround(dynamodb, t);
     const other = await ground.another();
-    const move = (place: Place, id: string, parentId: string) =>
+    const move = (place: TestedNamespace, id: string, parentId: string) =>
       place.scope.entities.update(
         id,
         { patch: { parentId }, version: undefined, nowMs: T0 },
@@ -223,7 +223,7 @@ await describeDynamo("entities in the table", (dynamodb) => {
   });
 });
 
-async function remove(place: Place, id: string) {
+async function remove(place: TestedNamespace, id: string) {
   return place.scope.entities.delete(id, place.event("entity_deleted", id));
 }
 

@@ -12,7 +12,7 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
-import { Place } from "../../src/testing/contract-kit.ts";
+import { TestedNamespace } from "../../src/testing/contract-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 
 const calendar = createCalendar();
@@ -20,7 +20,7 @@ const calendar = createCalendar();
 /** A table of its own, with the namespace `default`, and the first of the processes on it. */
 export interface Ground {
   readonly table: string;
-  readonly place: Place;
+  readonly place: TestedNamespace;
   readonly store: Store;
   readonly wire: Wire;
   readonly records: Records;
@@ -44,7 +44,7 @@ async function groundOn(dynamodb: DynamodbLocal, table: string, given: Partial<D
   const wire = new Wire(dynamodb.client);
   const options = optionsFor(wire, table, given);
   const store = dynamoOver(options);
-  const place = await Place.in(store, DEFAULT_NAMESPACE);
+  const place = await TestedNamespace.in(store, DEFAULT_NAMESPACE);
   const records = recordsOn(dynamodb, table);
   return {
     ...{ table, place, store, wire, records, namespaceId: place.namespaceId },

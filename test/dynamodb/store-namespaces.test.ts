@@ -8,7 +8,7 @@ import {
   systemPk,
 } from "../../src/adapters/dynamodb/schema.ts";
 import { Limit } from "../../src/domain/limit.ts";
-import { allPages, claim, type Place, T0 } from "../../src/testing/contract-kit.ts";
+import { allPages, claim, T0, type TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, N, newGround, S, withoutKeys } from "./store-kit.ts";
 
@@ -137,15 +137,15 @@ await describeDynamo("namespaces in the table", (dynamodb) => {
   });
 });
 
-async function remove(place: Place, name: string) {
+async function remove(place: TestedNamespace, name: string) {
   const event = place.event("namespace_deleted", `$NAMESPACE:${name}`);
   return place.store.namespaces.delete(name, T0 + 1, event, place.namespaceId);
 }
 
-async function recover(place: Place, id: string) {
+async function recover(place: TestedNamespace, id: string) {
   return place.store.namespaces.recover(id, place.event("namespace_recovered", id), place.namespaceId);
 }
 
-async function purge(place: Place, id: string, onProgress: (recordsDeleted: number) => void = () => {}) {
+async function purge(place: TestedNamespace, id: string, onProgress: (recordsDeleted: number) => void = () => {}) {
   return place.store.namespaces.purge(id, place.event("namespace_purged", id), place.namespaceId, onProgress);
 }

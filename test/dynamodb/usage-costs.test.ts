@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { Limit } from "../../src/domain/limit.ts";
-import { claim, HOUR_MS, Place } from "../../src/testing/contract-kit.ts";
+import { claim, HOUR_MS, TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
@@ -18,7 +18,7 @@ await describeDynamo("what usage costs", (dynamodb) => {
     const meter = new Meter(dynamodb.client);
     const clock = new SimulatedClock(MIDNIGHT);
     const store = dynamoOver(optionsFor(meter, ground.table, { clock }));
-    const place = await Place.in(store);
+    const place = await TestedNamespace.in(store);
     const scope = store.scope(place.namespaceId);
     const hours = scope.hours as NonNullable<typeof scope.hours>;
     const took = (nowMs: number) =>

@@ -6,7 +6,7 @@ import { putClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
 import { UsedResources } from "../../src/adapters/dynamodb/usage-resources.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { UsageQuery } from "../../src/ports/usage-store.ts";
-import { Place } from "../../src/testing/contract-kit.ts";
+import { TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { N, newGround, optionsFor, S } from "./store-kit.ts";
 import { Meter, type Units } from "./units.ts";
@@ -149,7 +149,7 @@ await describeDynamo("many sheets", (dynamodb) => {
   });
 });
 
-async function* pages(usage: Place["scope"]["usage"], query: UsageQuery, limit: number) {
+async function* pages(usage: TestedNamespace["scope"]["usage"], query: UsageQuery, limit: number) {
   for (let cursor: string | undefined, isMore = true; isMore; isMore = cursor !== undefined) {
     const page = await usage.query(query, { limit, ...(cursor === undefined ? {} : { cursor }) });
     yield* page.items;
@@ -188,7 +188,7 @@ async function sheeted(
     assert.equal(answer.kind, "answered");
   }
   const meter = new Meter(dynamodb.client);
-  const { scope } = await Place.in(dynamoOver(optionsFor(meter, table)), "default");
+  const { scope } = await TestedNamespace.in(dynamoOver(optionsFor(meter, table)), "default");
   return {
     meter,
     usage: scope.usage,

@@ -19,7 +19,7 @@ import {
   conditionalWorld,
   openConditional,
 } from "../../src/testing/conditional-store.ts";
-import { Place, T0 } from "../../src/testing/contract-kit.ts";
+import { T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { anyLimit, anyState, calendar, ODD_NUMBERS } from "../limits/kind-arbitraries.ts";
@@ -188,7 +188,7 @@ export class Cluster {
   async open(given: Partial<ConditionalProcess> = {}): Promise<Process> {
     const random = this.random.fork();
     const store = openConditional(this.world, { clock: this.clock, random: () => random.next(), ...given });
-    const place = await Place.in(store);
+    const place = await TestedNamespace.in(store);
     const { namespaceId } = place;
     const { clock } = this;
     return { place, store, clock, buckets: store.bucketsOf(namespaceId), line: store.lineTo(namespaceId) };
@@ -214,7 +214,7 @@ export class Cluster {
 }
 
 export interface Process {
-  readonly place: Place;
+  readonly place: TestedNamespace;
   readonly store: ConditionalStore;
   readonly clock: SimulatedClock;
   readonly buckets: ProtocolBuckets;
