@@ -29,7 +29,7 @@ type Loosened<Method> = Method extends (...given: infer Given) => Listing<infer 
   : Method;
 
 /** What one level stores, and how that is changed. */
-export interface LevelAccess {
+interface LevelAccess {
   get(scope: ConfigScope): Promise<StoredConfig>;
   /** Answers whether something was written. */
   set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions): Promise<boolean>;

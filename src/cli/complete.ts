@@ -6,7 +6,7 @@ import type { CommandLimiter } from "./command-limiter.ts";
 import { onStore, tablesNear } from "./on-store.ts";
 
 /** The whole command line, with the options of the commands that these words mention. */
-export type MakeProgram = (words: readonly string[]) => Promise<Command>;
+type MakeProgram = (words: readonly string[]) => Promise<Command>;
 
 /** What shells ask: the words so far, the last of them unfinished. One candidate a line; silent when anything fails. */
 export async function complete(context: CommandContext, words: readonly string[], make: MakeProgram): Promise<void> {

@@ -7,7 +7,7 @@ import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
 import { limitText } from "./limit-print.ts";
 
 /** A limit of a level after the one that is set, which no longer applies on a resource. */
-export interface HiddenLimit {
+interface HiddenLimit {
   /** `*`: of totals. */
   readonly resource: string;
   readonly source: LimitSource;

@@ -1,6 +1,6 @@
 import { CommandEnd } from "./exit-code.ts";
 
-export interface Interruptions {
+interface Interruptions {
   readonly signal: AbortSignal;
   /** Set once one came. */
   readonly exitCode: number | undefined;

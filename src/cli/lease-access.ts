@@ -6,7 +6,7 @@ import { fieldsText } from "./print.ts";
 import { timeText } from "./show-entity.ts";
 
 /** The leases that are kept in a store, whether it is at hand or behind a service. */
-export interface LeaseAccess {
+interface LeaseAccess {
   list(query: {
     readonly entityId?: string;
     readonly resource?: string;

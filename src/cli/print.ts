@@ -46,7 +46,7 @@ export function fieldsText(fields: Readonly<Record<string, string | undefined>>)
   return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(value ?? "")}\n`).join("");
 }
 
-export interface ListSource<Item> {
+interface ListSource<Item> {
   /** Answers at most `limit` items and where the next begin. */
   page(request: { readonly limit: number; readonly cursor?: string }): Promise<ListPart<Item>>;
   readonly columns: readonly Column<Item>[];
@@ -54,7 +54,7 @@ export interface ListSource<Item> {
   readonly empty: string;
 }
 
-export interface ListPart<Item> {
+interface ListPart<Item> {
   readonly items: readonly Item[];
   /** How many of what `--max` counts; absent: the items. */
   readonly count?: number;

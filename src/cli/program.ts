@@ -7,7 +7,7 @@ import { globalOptions } from "./global-options.ts";
 /** Does what the command that was called is for. */
 export type Act = (file: CommandFile<GlobalOptions>, options: GlobalOptions, args: readonly string[]) => Promise<void>;
 
-export interface ProgramOptions {
+interface ProgramOptions {
   /** Which commands are loaded with all their options; the others are known by name and summary alone. */
   readonly isLoaded: (entry: CommandEntry) => boolean;
   /** Which commands are known at all: the one that is called needs no others, and making each costs a moment. */

@@ -13,7 +13,7 @@ export interface Column<Item> {
 }
 
 /** Draws rows, some at a time, in columns whose widths the first rows decide. */
-export type DrawRows<Item> = (items: readonly Item[]) => string;
+type DrawRows<Item> = (items: readonly Item[]) => string;
 
 const WIDTH_DEFAULT = 80;
 const GAP = 2;

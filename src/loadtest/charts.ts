@@ -1,5 +1,5 @@
 /** One line or one layer of bars. */
-export interface Series {
+interface Series {
   readonly name: string;
   /** The class of its colour. */
   readonly className: string;

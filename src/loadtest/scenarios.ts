@@ -12,7 +12,7 @@ export interface Step {
   readonly adjust?: Readonly<Record<string, number>>;
 }
 
-export interface ScenarioEntity {
+interface ScenarioEntity {
   readonly id: string;
   readonly parentId?: string;
   readonly limits: readonly Limit[];
@@ -27,7 +27,7 @@ export interface Scenario {
   next(turn: Turn): Step;
 }
 
-export interface Turn {
+interface Turn {
   /** The next number in [0, 1) of this caller. */
   readonly random: () => number;
   /** How many requests this caller has made. */

@@ -31,7 +31,7 @@ export async function tablesAt(endpoint: string): Promise<readonly string[]> {
   return names;
 }
 
-export type Answering = "dynamodb" | "something else" | "nobody";
+type Answering = "dynamodb" | "something else" | "nobody";
 
 /** Who answers there. */
 export async function answering(endpoint: string): Promise<Answering> {

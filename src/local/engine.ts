@@ -32,7 +32,7 @@ export interface EngineStatus {
   readonly log: string;
 }
 
-export interface EngineOptions {
+interface EngineOptions {
   readonly port: number;
   /** Undefined: Java if it is there, else Docker. */
   readonly engine: "java" | "docker" | undefined;

@@ -39,24 +39,7 @@ export function observableEvents(): Events {
   };
 }
 
-// Classes, not objects with a getter each: every take asks whether somebody listens, and of such objects V8 inlines nothing.
-
-class SystemChannel<Event> implements Channel<Event> {
-  readonly #to: diagnostics.Channel;
-
-  constructor(name: string) {
-    this.#to = diagnostics.channel(name);
-  }
-
-  get active(): boolean {
-    return this.#to.hasSubscribers;
-  }
-
-  publish(event: Event): void {
-    this.#to.publish(event);
-  }
-}
-
+// A class, not an object with a getter: every take asks whether somebody listens, and of such objects V8 inlines nothing.
 class ObservedChannel implements Channel<unknown> {
   readonly #name: Published[0];
   readonly #system: diagnostics.Channel;
@@ -77,13 +60,3 @@ class ObservedChannel implements Channel<unknown> {
     for (const listener of this.#listeners) listener(...([this.#name, event] as unknown as Published));
   }
 }
-
-export const systemEvents: Events = {
-  acquired: new SystemChannel(CHANNELS.acquired),
-  refused: new SystemChannel(CHANNELS.refused),
-  gaveBack: new SystemChannel(CHANNELS.gaveBack),
-  charged: new SystemChannel(CHANNELS.charged),
-  unavailable: new SystemChannel(CHANNELS.unavailable),
-  degraded: new SystemChannel(CHANNELS.degraded),
-  limitsChanged: new SystemChannel(CHANNELS.limitsChanged),
-};
