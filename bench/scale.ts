@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { takeSample } from "../src/cli/watch-sample.ts";
+import { byUse, lookAt, readBuckets } from "../src/cli/watch-sample.ts";
 import { RateLimiter } from "../src/entry/index.ts";
 import { concurrently } from "./callers.ts";
 import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";
@@ -70,14 +70,21 @@ async function firstPage(what: "entities" | "buckets", count: number, extent: Be
   return { title: `memory, first page of a list (ratio 1: as cheap as of ${thousands(LISTED_BASE)})`, ...measured };
 }
 
-/** What `watch` reads at each look, against only listing the same buckets. */
+/** Limits that a screen has room for. */
+const SHOWN = 40;
+
+/** What `watch` reads at each look for a screen, against only listing the same buckets. */
 async function oneLook(file: string, extent: BenchOptions["extent"]): Promise<BenchTable> {
   const limiter = await openedWith(`sqlite:${file}`, WATCHED);
   const listed = async (calls: number) => {
     for (let i = 0; i < calls; i++) for await (const _ of limiter.listBuckets({}));
   };
   const looked = async (calls: number) => {
-    for (let i = 0; i < calls; i++) await takeSample(limiter, { query: {}, consume: {}, before: undefined });
+    for (let i = 0; i < calls; i++) {
+      const now = await readBuckets(limiter, {}, Date.now);
+      const limits = [...now.limits.values()].sort(byUse);
+      await lookAt(limiter, limits, { consume: {}, now, before: undefined, itemsMax: SHOWN });
+    }
   };
   const measured = await compare(
     { name: `${thousands(WATCHED)} buckets listed`, owner: "ours", run: listed },

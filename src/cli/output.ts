@@ -18,6 +18,8 @@ export interface Terminal {
   readonly stderr: boolean;
   /** Columns of stdout, where it is a terminal. */
   readonly columns: number | undefined;
+  /** Rows of stdout, where it is a terminal. */
+  readonly rows: number | undefined;
   /** Asks on stderr; answers with the line that was typed, or undefined where stdin has ended. */
   ask(question: string): Promise<string | undefined>;
 }
@@ -69,7 +71,13 @@ function processTerminal(): Terminal {
     stdin: isatty(0),
     stdout: isatty(1),
     stderr: isatty(2),
-    columns: process.stdout.columns,
+    // Read when they are wanted: a window changes its size while something is drawn in it.
+    get columns() {
+      return process.stdout.columns;
+    },
+    get rows() {
+      return process.stdout.rows;
+    },
     ask: async (question) => {
       const { createInterface } = await import("node:readline");
       const lines = createInterface({ input: process.stdin, output: process.stderr });

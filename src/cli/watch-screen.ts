@@ -2,21 +2,29 @@ import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
 import { waitText } from "./limit-print.ts";
 import { printable } from "./table.ts";
-import type { WatchedBucket } from "./watch-sample.ts";
+import { type BucketReading, limitKey, type WatchedBucket } from "./watch-sample.ts";
 
 const LOG_LINES_MAX = 8;
 
 /** When who began and ended to be blocked, as far as this screen saw it. */
 export class BlockLog {
-  readonly #blocked = new Set<string>();
+  /** By key, the name. */
+  readonly #blocked = new Map<string, string>();
   readonly #lines: string[] = [];
 
-  observe(items: readonly WatchedBucket[], atMs: number): void {
-    const now = new Set(items.filter(({ blocked }) => blocked).map(nameOf));
-    for (const name of now) if (!this.#blocked.has(name)) this.#add(atMs, `${name} is blocked`);
-    for (const name of this.#blocked) if (!now.has(name)) this.#add(atMs, `${name} is no longer blocked`);
-    this.#blocked.clear();
-    for (const name of now) this.#blocked.add(name);
+  /** A limit that was blocked, and for which there was no room now, counts as blocked until it is seen again or is gone. */
+  observe(items: readonly WatchedBucket[], { atMs, limits }: BucketReading): void {
+    const seen = new Map(items.map((item) => [limitKey(item), item]));
+    const ended = [...this.#blocked].filter(([key]) => !(seen.get(key)?.blocked ?? limits.has(key)));
+    for (const [key, item] of seen) {
+      if (!item.blocked || this.#blocked.has(key)) continue;
+      this.#blocked.set(key, nameOf(item));
+      this.#add(atMs, `${nameOf(item)} is blocked`);
+    }
+    for (const [key, name] of ended) {
+      this.#blocked.delete(key);
+      this.#add(atMs, `${name} is no longer blocked`);
+    }
   }
 
   lines(): readonly string[] {
@@ -29,16 +37,35 @@ export class BlockLog {
   }
 }
 
+/** The head, the empty line under it, the line of those left out, and the one that the cursor stands on. */
+const OTHER_LINES = 4;
+
+/** Drawn also where the screen is too small for them. */
+const LIMITS_LEAST = 5;
+
+/** How many limits a screen of so many rows has room for, above a log of so many lines. */
+export function limitsOnScreen(rows: number, log: readonly string[]): number {
+  const logRows = log.length === 0 ? 0 : 1 + log.length;
+  return Math.max(LIMITS_LEAST, rows - OTHER_LINES - logRows);
+}
+
 /** The whole screen: a line a limit with its bar, then the log. */
 export function screenText(
   items: readonly WatchedBucket[],
-  shown: { readonly atMs: number; readonly columns: number; readonly paint: Paint; readonly log: readonly string[] },
+  shown: {
+    readonly atMs: number;
+    readonly columns: number;
+    readonly paint: Paint;
+    readonly log: readonly string[];
+    /** How many limits there are besides `items`. */
+    readonly further: number;
+  },
 ): string {
-  const { atMs, columns, paint, log } = shown;
-  const head = `${items.length} limits  ${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")}Z\n`;
+  const { atMs, columns, paint, log, further } = shown;
+  const head = `${items.length + further} limits  ${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")}Z\n`;
   if (items.length === 0) return `${head}\nNo tokens have been taken yet.\n`;
   const names = items.map((item) => printable(nameOf(item)));
-  const name = Math.min(34, Math.max(...names.map(({ length }) => length)));
+  const name = names.reduce((widest, { length }) => Math.max(widest, Math.min(34, length)), 0);
   const room = Math.max(8, columns - name - 44);
   const rows = items.map((item, i) => {
     const { available, capacity, takenPerSecond, blocked, retryAfterMs } = item;
@@ -51,7 +78,8 @@ export function screenText(
     return `${cut(names[i] ?? "", name)}  ${paint(paintBar, bar)}${left}${rate}  ${state}`.trimEnd();
   });
   const logged = log.length === 0 ? "" : `\n${log.map((line) => paint("dim", line)).join("\n")}\n`;
-  return `${head}\n${rows.join("\n")}\n${logged}`;
+  const more = further === 0 ? "" : `${paint("dim", `${further} more, less used`)}\n`;
+  return `${head}\n${rows.join("\n")}\n${more}${logged}`;
 }
 
 function nameOf({ entityId, resource, limit }: WatchedBucket): string {

@@ -5,6 +5,7 @@ import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent } from "../ports/events.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
+import type { Demand } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
 interface About {
@@ -28,21 +29,26 @@ export class EventPublisher {
   /** One event for each bucket that was taken from, so that they add up to what usage counts. */
   acquired(request: About, part: LeasePart, others: readonly LeasePart[], waitedMs: number | undefined): void {
     if (!this.#acquired.active) return;
-    const totals = new Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }>();
-    for (const [i, { demands }] of [part, ...others].entries()) {
-      for (const [level, { bucket, take }] of demands.entries()) {
+    let totals: Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }> | undefined;
+    // Where somebody listens, as a service does, this is part of every take: nothing is made here but what is published.
+    for (let i = 0; i <= others.length; i++) {
+      const { demands } = i === 0 ? part : (others[i - 1] as LeasePart);
+      for (let level = 0; level < demands.length; level++) {
+        const { bucket, take } = demands[level] as Demand;
         if (bucket.resource === TOTAL_RESOURCE) {
+          totals ??= new Map();
           if (take.length > 0) addTo(totals, bucket, take);
           continue;
         }
         const role = i > 0 ? "also" : level > 0 ? "parent" : "entity";
         if (take.length === 0 && role !== "entity") continue;
-        const event = this.#acquiredFrom({ ...request, ...bucket }, take, role);
+        const event = this.#acquiredFrom(bucket, request.requestId, take, role);
         this.#acquired.publish(role === "entity" && waitedMs !== undefined ? { ...event, waitedMs } : event);
       }
     }
+    if (totals === undefined) return;
     for (const { bucket, take } of totals.values()) {
-      this.#acquired.publish(this.#acquiredFrom({ ...request, ...bucket }, take, "total"));
+      this.#acquired.publish(this.#acquiredFrom(bucket, request.requestId, take, "total"));
     }
   }
 
@@ -82,8 +88,17 @@ export class EventPublisher {
     }
   }
 
-  #acquiredFrom(about: About, take: readonly Amount[], role: AcquiredEvent["role"]): AcquiredEvent {
-    return { ...this.#on(about), consumed: tokensByName(take), role };
+  #acquiredFrom(
+    { entityId, resource }: BucketKey,
+    requestId: string | undefined,
+    take: readonly Amount[],
+    role: AcquiredEvent["role"],
+  ): AcquiredEvent {
+    const namespace = this.#namespace;
+    const consumed = tokensByName(take);
+    return requestId === undefined
+      ? { namespace, entityId, resource, consumed, role }
+      : { namespace, entityId, resource, requestId, consumed, role };
   }
 
   #on({ entityId, resource, requestId }: About) {

@@ -44,22 +44,33 @@ export function standingsOf(
   const names = limits?.map(({ name }) => name) ?? configured(state);
   return names.flatMap((name) => {
     const held = findLimit(state, name);
-    if (held === undefined) return [];
-    const availableNowMilli = availableMilli(state, held, nowMs);
-    const { entityId, resource } = bucket;
-    return [
-      {
-        ...{ entityId, resource, limit: name, level },
-        available: wholeTokens(availableNowMilli),
-        capacity: wholeTokens(held.terms.capacityMilli),
-        windowMs: finite(rulesOf(held.limit).lengthMs(held.limit, held.terms)),
-        fullInMs: fullIn(held, {
-          missingMilli: held.terms.capacityMilli - availableNowMilli,
-          ...{ epochMs: state.epochMs, nowMs: Math.max(nowMs, state.epochMs), calendar },
-        }),
-      },
-    ];
+    return held === undefined ? [] : [standingOf(held, { bucket, level }, state, { nowMs, calendar })];
   });
+}
+
+/** The standing of one limit that the state has. */
+export function standingOf(
+  held: LimitState,
+  { bucket, level }: Pick<StandingLevel, "bucket" | "level">,
+  state: BucketState,
+  { nowMs, calendar }: { readonly nowMs: number; readonly calendar: Calendar },
+): LimitStanding {
+  const availableNowMilli = availableMilli(state, held, nowMs);
+  return {
+    entityId: bucket.entityId,
+    resource: bucket.resource,
+    limit: held.name,
+    level,
+    available: wholeTokens(availableNowMilli),
+    capacity: wholeTokens(held.terms.capacityMilli),
+    windowMs: finite(rulesOf(held.limit).lengthMs(held.limit, held.terms)),
+    fullInMs: fullIn(held, {
+      missingMilli: held.terms.capacityMilli - availableNowMilli,
+      epochMs: state.epochMs,
+      nowMs: Math.max(nowMs, state.epochMs),
+      calendar,
+    }),
+  };
 }
 
 function configured({ limits }: BucketState): readonly string[] {

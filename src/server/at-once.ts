@@ -1,35 +1,83 @@
+import { findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { measureOf } from "../domain/measures.ts";
+import type { Availability } from "../engine/availability.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
-import type { LeaseView } from "../leases/lease-view.ts";
-import { type LimitStanding, standingsOfParts } from "../leases/standing.ts";
+import { type BucketPosition, type LeasePart, positionsOf } from "../engine/lease-part.ts";
+import { type LimitStanding, standingOf, standingsOfParts } from "../leases/standing.ts";
+import type { Answered } from "../leases/stored-leases.ts";
 
 // A take that is charged at once needs no record, and its answer says so by a lease without an id. It is what plain requests use,
-// many of them, so that nothing is made for it that the answer does not show.
+// many of them, so that nothing is made for it that the answer does not show, and nothing is worked out twice.
 
-/** What the answer to a take that is charged at once has of a lease. */
-export function chargedLease(
+/** What the answer to a take that is charged at once has of a lease, and how every limit stands that it was taken from. */
+export function answerAtOnce(
   lease: Lease,
   about: { readonly namespace: string; readonly entityId: string; readonly onExpiry: "charge" | "refund" },
-): LeaseView {
-  const [resource = "", ...others] = lease.resources;
+  calendar: Calendar,
+): Answered {
+  const { degraded } = lease;
+  const parts = partsOfLease(lease);
+  const [own, ...others] = parts as readonly [LeasePart, ...LeasePart[]];
+  const { limits, standings, isSoft } = others.length === 0 ? walked(own, calendar) : severalIn(lease, parts, calendar);
   return {
-    leaseId: null,
-    namespace: about.namespace,
-    entityId: about.entityId,
-    resource,
-    status: "settled",
-    consumed: lease.consumed,
-    also: others.length === 0 ? {} : Object.fromEntries(others.map((name) => [name, lease.resource(name).consumed])),
-    degraded: lease.degraded,
-    overdrawn: lease.degraded === false ? lease.overdrawn : [],
-    bypassed: lease.bypassed,
-    expiresAtMs: null,
-    onExpiry: about.onExpiry,
-    limits: others.length === 0 ? lease.remaining : lease.resources.flatMap((name) => lease.resource(name).remaining),
+    lease: {
+      leaseId: null,
+      namespace: about.namespace,
+      entityId: about.entityId,
+      resource: own.resource,
+      status: "settled",
+      consumed: lease.consumed,
+      also: Object.fromEntries(others.map(({ resource: name }) => [name, lease.resource(name).consumed])),
+      degraded,
+      overdrawn: degraded === false && isSoft ? lease.overdrawn : [],
+      bypassed: lease.bypassed,
+      expiresAtMs: null,
+      onExpiry: about.onExpiry,
+      limits,
+    },
+    standings,
+    replayed: false,
   };
 }
 
-/** How every limit stands that it was taken from. */
-export function standingsOfLease(lease: Lease, calendar: Calendar): readonly LimitStanding[] {
-  return standingsOfParts(partsOfLease(lease), calendar);
+interface Walked {
+  /** What is left, as the body has it. */
+  readonly limits: readonly Availability[];
+  /** The same limits, as header fields are made of. */
+  readonly standings: readonly LimitStanding[];
+  /** Some of the limits may be soft, so that it has to be asked whether one is overdrawn. */
+  readonly isSoft: boolean;
+}
+
+/** The buckets of a take on one resource, gone through once for all that the answer says of them. */
+function walked({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): Walked {
+  const places = positionsOf(demands.map(({ bucket }) => bucket));
+  const at = { nowMs: takenAtMs, calendar };
+  const limits: Availability[] = [];
+  const standings: LimitStanding[] = [];
+  let isSoft = false;
+  let next = 0;
+  for (const [i, demand] of demands.entries()) {
+    const state = demand.take.length === 0 ? undefined : taken[next++]?.state;
+    if (state === undefined) continue;
+    isSoft ||= state.limits.some(({ limit }) => limit.soft === true);
+    const { bucket } = demand;
+    const { level } = places[i] as BucketPosition;
+    for (const definition of demand.limits ?? demand.set.limits) {
+      const held = findLimit(state, definition.name);
+      if (held === undefined) continue;
+      const standing = standingOf(held, { bucket, level }, state, at);
+      const { entityId, resource, limit, available, capacity } = standing;
+      standings.push(standing);
+      limits.push({ entityId, resource, limit, counts: measureOf(definition), available, capacity });
+    }
+  }
+  return { limits, standings, isSoft };
+}
+
+/** Of several resources a total that they share is left once in the header fields, and in the body with each of them. */
+function severalIn(lease: Lease, parts: readonly LeasePart[], calendar: Calendar): Walked {
+  const limits = parts.flatMap(({ resource }) => lease.resource(resource).remaining);
+  return { limits, standings: standingsOfParts(parts, calendar), isSoft: true };
 }

@@ -1,7 +1,6 @@
 import type { Status } from "../domain/status.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { LimitStanding } from "../leases/standing.ts";
-import { type BareItem, type Item, serializeList } from "./vendor.ts";
 
 /** `RateLimit-Policy` and `RateLimit` of a grant, by draft-ietf-httpapi-ratelimit-headers-10. */
 export function grantHeaders(
@@ -30,16 +29,19 @@ function fieldsOf(
 ): Readonly<Record<string, string>> {
   const [own] = standings;
   if (own === undefined) return {};
-  const policies: Item[] = [];
-  const states: Item[] = [];
+  let policies = "";
+  let states = "";
   for (const standing of standings) {
     const { resource, limit, level, capacity, available, windowMs } = standing;
     const isOwn = resource === own.resource && resource !== TOTAL_RESOURCE;
-    const name = policyName({ limit, level, resource: isOwn ? undefined : resource });
-    policies.push([name, parameters(["q", capacity], ["qu", units.get(limit)], ["w", secondsOf(windowMs)])]);
-    states.push([name, parameters(["r", Math.max(0, available)], ["t", resetOf(standing)])]);
+    const name = quoted(policyName({ limit, level, resource: isOwn ? undefined : resource }));
+    const unit = units.get(limit);
+    const between = policies === "" ? "" : ", ";
+    policies += `${between}${name}${integer("q", capacity)}${unit === undefined ? "" : `;qu=${quoted(unit)}`}`;
+    policies += integer("w", secondsOf(windowMs));
+    states += `${between}${name}${integer("r", Math.max(0, available))}${integer("t", resetOf(standing))}`;
   }
-  return { "ratelimit-policy": serializeList(policies), ratelimit: serializeList(states) };
+  return { "ratelimit-policy": policies, ratelimit: states };
 }
 
 /** The name of a limit: of the parent `name^1`, of a further resource `resource/name`. Ids do not show. */
@@ -55,12 +57,16 @@ function policyName(of: {
 /** What a structured field can hold as an integer. */
 const INTEGER_MAX = 999_999_999_999_999;
 
-function parameters(...given: (readonly [name: string, value: BareItem | undefined])[]): Map<string, BareItem> {
-  const known = new Map<string, BareItem>();
-  for (const [name, value] of given) {
-    if (value !== undefined && (typeof value !== "number" || value <= INTEGER_MAX)) known.set(name, value);
-  }
-  return known;
+// Written here and not by a library for structured fields (RFC 9651): two lists of this one form are part of every answer.
+
+/** A parameter whose value is an integer; nothing where there is none, or none that can be said. */
+function integer(name: string, value: number | undefined): string {
+  return value === undefined || value > INTEGER_MAX ? "" : `;${name}=${value}`;
+}
+
+/** A string of printable ASCII: names of limits and resources, and units, are no other. */
+function quoted(text: string): string {
+  return text.includes('"') || text.includes("\\") ? `"${text.replace(/["\\]/g, "\\$&")}"` : `"${text}"`;
 }
 
 function secondsOf(ms: number | null | undefined): number | undefined {

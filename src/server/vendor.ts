@@ -3,4 +3,4 @@
 export { getRequestListener } from "@hono/node-server";
 export { OpenAPIHono, z } from "@hono/zod-openapi";
 export { Hono } from "hono";
-export { type BareItem, type Item, parseItem, serializeList } from "structured-headers";
+export { parseItem } from "structured-headers";

@@ -45,6 +45,7 @@ export async function here(args: readonly string[], options: HostOptions = {}): 
       stdout: isTerminal,
       stderr: isTerminal,
       columns: isTerminal ? 80 : undefined,
+      rows: isTerminal ? 24 : undefined,
       ask: async (question) => {
         stderr += question;
         await whileAsked?.();

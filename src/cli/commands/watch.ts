@@ -2,12 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type BucketQueryOptions, bucketQuery } from "../bucket-query.ts";
 import { paintOf } from "../color.ts";
 import { type CommandContext, type CommandFile, examples, repeated } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
 import { durationMs, tokensOf } from "../values.ts";
-import { takeSample, type WatchedBucket, type WatchSample } from "../watch-sample.ts";
-import { BlockLog, screenText } from "../watch-screen.ts";
+import { type BucketReading, byUse, lookAt, readBuckets } from "../watch-sample.ts";
+import { BlockLog, limitsOnScreen, screenText } from "../watch-screen.ts";
 
 interface WatchOptions extends BucketQueryOptions {
   readonly consume?: readonly string[];
@@ -29,7 +30,10 @@ export const watch: CommandFile<WatchOptions> = {
       .option("--interval <duration>", "refresh interval; default 1s")
       .option("--once", "print once and exit")
       .addHelpText("after", examples("zae-limiter watch -r gpt-4 --once", "zae-limiter watch -e key-1 --once --json"))
-      .addHelpText("after", "\nOn a terminal, watch draws until Ctrl-C. Elsewhere it needs --once or --ndjson.\n");
+      .addHelpText(
+        "after",
+        "\nOn a terminal, watch draws the most used limits until Ctrl-C. Elsewhere it needs --once or --ndjson.\n",
+      );
   },
   run: (context, options) => {
     const intervalMs = durationMs(options.interval ?? "1s", "--interval");
@@ -41,14 +45,15 @@ export const watch: CommandFile<WatchOptions> = {
       throw new UsageError("watch draws only on a terminal; elsewhere give --once, or --ndjson to continue.");
     }
     return onStore(context, options, async (limiter) => {
-      let before: WatchSample | undefined =
-        options.once === true ? await takeSample(limiter, { query, consume, before: undefined }) : undefined;
+      const read = () => readBuckets(limiter, query, Date.now);
+      // Rates need two readings. Nothing is shown of the first, so that nothing more is asked.
+      let before: BucketReading | undefined = options.once === true ? await read() : undefined;
       if (options.once === true) await pause(intervalMs, context);
-      const log = new BlockLog();
+      const log = isScreen ? new BlockLog() : undefined;
       do {
-        const now = await takeSample(limiter, { query, consume, before });
+        const now = await read();
+        await show(context, options, { limiter, consume, now, before, log });
         before = now;
-        await show(context, options, now, { log, isScreen });
         if (options.once === true || context.output.isClosed) break;
         await pause(intervalMs, context);
       } while (!context.interrupted.aborted);
@@ -61,27 +66,36 @@ function pause(ms: number, { interrupted }: CommandContext): Promise<void> {
   return sleep(ms, undefined, { signal: interrupted }).catch(() => {});
 }
 
-async function show(
-  context: CommandContext,
-  options: WatchOptions,
-  { items, atMs }: WatchSample,
-  { log, isScreen }: { readonly log: BlockLog; readonly isScreen: boolean },
-): Promise<void> {
-  const { output, terminal } = context;
-  if (options.ndjson === true) return output.write(items.map((item) => `${jsonOf(item)}\n`).join(""));
-  if (options.json === true) return output.write(`${jsonOf({ items })}\n`);
-  const sorted = [...items].sort(byUse);
-  log.observe(sorted, atMs);
-  const screen = screenText(sorted, {
-    atMs,
-    columns: terminal.columns ?? 80,
-    paint: paintOf(context, options),
-    log: isScreen ? log.lines() : [],
-  });
-  await output.write(isScreen ? `\x1b[H\x1b[2J${screen}` : screen);
+interface Shown {
+  readonly limiter: CommandLimiter;
+  readonly consume: Readonly<Record<string, number>>;
+  readonly now: BucketReading;
+  readonly before: BucketReading | undefined;
+  /** Of the screen that is drawn again and again; undefined where everything is printed. */
+  readonly log: BlockLog | undefined;
 }
 
-/** Fullest use first: debt, then what is nearest to nothing. */
-function byUse(a: WatchedBucket, b: WatchedBucket): number {
-  return a.available / a.capacity - b.available / b.capacity;
+async function show(context: CommandContext, options: WatchOptions, shown: Shown): Promise<void> {
+  const { output, terminal } = context;
+  const { limiter, now, log } = shown;
+  const limits = [...now.limits.values()];
+  const all = { ...shown, itemsMax: Number.POSITIVE_INFINITY };
+  if (options.ndjson === true || options.json === true) {
+    const { items } = await lookAt(limiter, limits, all);
+    if (options.ndjson === true) return output.write(items.map((item) => `${jsonOf(item)}\n`).join(""));
+    return output.write(`${jsonOf({ items })}\n`);
+  }
+  limits.sort(byUse);
+  const drawn = { atMs: now.atMs, columns: terminal.columns ?? 80, paint: paintOf(context, options) };
+  if (log === undefined) {
+    const { items } = await lookAt(limiter, limits, all);
+    return output.write(screenText(items, { ...drawn, log: [], further: 0 }));
+  }
+  const rows = terminal.rows ?? 24;
+  const { items, unasked } = await lookAt(limiter, limits, { ...shown, itemsMax: limitsOnScreen(rows, []) });
+  log.observe(items, now);
+  const lines = log.lines();
+  const fitting = items.slice(0, limitsOnScreen(rows, lines));
+  const further = items.length - fitting.length + unasked;
+  await output.write(`\x1b[H\x1b[2J${screenText(fitting, { ...drawn, log: lines, further })}`);
 }

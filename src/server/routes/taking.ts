@@ -4,7 +4,7 @@ import type { AcquireRequest } from "../../engine/request.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import { standingsIn, withStandings } from "../../leases/refused.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
-import { chargedLease, standingsOfLease } from "../at-once.ts";
+import { answerAtOnce } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
@@ -109,8 +109,7 @@ async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Ans
   const outcome = await limiter.tryAcquire(request);
   if (!outcome.ok) return outcome;
   const about = { namespace, entityId: request.entityId, onExpiry: body.onExpiry ?? service.settings.onExpiry };
-  const standings = standingsOfLease(outcome.lease, service.calendar);
-  return { lease: chargedLease(outcome.lease, about), standings, replayed: false };
+  return answerAtOnce(outcome.lease, about, service.calendar);
 }
 
 function headersOf({ standings, replayed }: Answered, { service }: TakeCall): Readonly<Record<string, string>> {
