@@ -229,6 +229,11 @@ export class Recorder {
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
   }
 
+  /** Of what is given back; also where the bucket was full and is forgotten, as long as its usage is kept. */
+  #countBack({ bucket, bypass }: Held, amounts: readonly Amount[], nowMs: number): void {
+    this.usage.count(bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });
+  }
+
   #refused(call: Call, claim: Claim, state: BucketState): void {
     // A bucket that does not exist is not made by a refusal.
     const model = this.#modelOf(call, claim.bucket);
@@ -245,6 +250,7 @@ export class Recorder {
     if (reply.kind === "gone") {
       if (model !== undefined) this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
       call.operation?.gone.add(held.bucket.id);
+      if (this.usage.knows(held.bucket)) this.#countBack(held, amounts, nowMs);
       return;
     }
     if (reply.kind !== "applied") return;
@@ -254,7 +260,7 @@ export class Recorder {
     if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count("credits on totals");
     const over = call.operation?.overReturned();
     if (over !== undefined) this.#journal.violation(over);
-    this.usage.count(held.bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });
+    this.#countBack(held, amounts, nowMs);
     if (model === undefined) {
       this.#journal.violation(`a give-back to ${shownKey(held.bucket.id)}, which was never made`);
       return;

@@ -66,6 +66,14 @@ export class UsageLedger {
     for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
   }
 
+  /** Whether an hour of a bucket is still kept: then what is given back is counted, also where the bucket itself is forgotten. */
+  knows({ entityId, resource }: BucketKey): boolean {
+    const keptFromMs = this.#latestMs - this.#keptMs;
+    return [...this.#hours.values()].some(
+      (hour) => hour.entityId === entityId && hour.resource === resource && hour.hourMs + HOUR_MS > keptFromMs,
+    );
+  }
+
   /** A request that is as if it had never been had left a limit below zero. */
   undoOverdraft({ entityId, resource }: BucketKey, limit: string, hourMs: number): void {
     const hour = this.#hours.get(`${hourMs}\n${entityId}\n${resource}`);
