@@ -1,3 +1,4 @@
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import { LimiterError } from "../../src/entry/index.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
 import type { Answered, StoredLeases } from "../../src/leases/stored-leases.ts";
@@ -71,6 +72,8 @@ class LeasePlay {
   readonly #keys: { readonly key: string; readonly request: LeaseRequest }[] = [];
   readonly #changes: KeyedChange[] = [];
   readonly #tally: Record<string, number> = {};
+  /** Buckets that were split, as often as they were. */
+  readonly #wereSplit: BucketKey[] = [];
   #step = 0;
 
   constructor(world: LeaseWorld, seed: number) {
@@ -275,10 +278,14 @@ class LeasePlay {
   /** A bucket is split, or its shards are joined, while leases are held on it. */
   #resize(instance: Instance): void {
     const { random, charged } = this.#world;
-    const { bucket } = random.pick(charged);
     const to = random.pick(["more", "more", "fewer", 1] as const);
+    // One that was never split has no shards to join.
+    const buckets = to === "more" || this.#wereSplit.length === 0 ? charged.map((one) => one.bucket) : this.#wereSplit;
+    const bucket = random.pick(buckets);
     this.#call(instance, `resizes ${bucket.id} to ${to}`, NOTHING, async () => {
-      if (await instance.resize?.(bucket, to)) this.#count(to === "more" ? "split" : "joined");
+      if (!(await instance.resize?.(bucket, to))) return;
+      if (to === "more") this.#wereSplit.push(bucket);
+      this.#count(to === "more" ? "split" : "joined");
     });
   }
 
