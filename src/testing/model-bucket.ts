@@ -334,7 +334,11 @@ export class ModelBucket {
       const isOfNow = counted?.count !== 0 || perhaps[0]?.period?.ids === counted.ids;
       const isKnown = isCounted && (isOfNow || isNear(perhaps[0]));
       const begun = this.#limits.get(name);
-      if (!isKnown && isNear(begun)) continue;
+      if (!isKnown && isNear(begun)) {
+        // It stands alike whether the store forgot it or not; what earlier rules have to say, only the store knows.
+        for (const other of perhaps.filter(isNear)) begun?.mayRemember(other);
+        continue;
+      }
       const near = isKnown ? undefined : perhaps.find(isNear);
       const remembered = near ?? (isKnown || begun === undefined ? perhaps[0] : undefined);
       if (remembered === undefined) continue;

@@ -206,6 +206,11 @@ export class ModelLimit {
     }
   }
 
+  /** A store may have this one or the other, which stands alike: then it may remember the rules of the other, too. */
+  mayRemember(other: ModelLimit): void {
+    this.#past = { ...this.#past, filledByMs: Math.max(this.#past.filledByMs, other.#past.filledByMs) };
+  }
+
   /** Whether only the store can say how it stands, until it was looked at. */
   get isDoubted(): boolean {
     return this.#pastDoubt !== undefined || this.#otherStart !== undefined;
