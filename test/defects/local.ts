@@ -23,15 +23,6 @@ export function localDefects(kit: Kit): void {
     });
   }
 
-  test("X18: what is remembered does not grow with every entity ever seen", async () => {
-    const { limiter } = await kit.open();
-    await limiter.setSystemDefaults(rpm(10));
-    for (let i = 0; i < 250_000; i++) {
-      limiter.tryAcquireSync({ entityId: `e${i}`, resource: "api", consume: { rpm: 1 } });
-    }
-    assert.ok(limiter.cacheStats().size <= 200_000, `${limiter.cacheStats().size} levels are remembered`);
-  });
-
   test("W39: an entity that is active just after midnight keeps its day, and the hour is not inflated", async () => {
     const { limiter, clock } = await kit.open();
     await limiter.setSystemDefaults(rpm(1_000));
