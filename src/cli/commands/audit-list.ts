@@ -80,7 +80,7 @@ async function listArchived(context: CommandContext, options: ArchiveListOptions
 async function eventsFor(
   options: ArchiveListOptions,
   context: CommandContext,
-  place: EventPosition | undefined,
+  from: EventPosition | undefined,
 ): Promise<AsyncGenerator<ArchivedEvent, void, undefined>> {
   const { archive, s3Endpoint, region } = options;
   const { filter, fromMs } = auditFilter(options, Date.now());
@@ -92,15 +92,15 @@ async function eventsFor(
     ...(region === undefined ? {} : { region }),
     ...(namespaceId === undefined ? {} : { namespaceId }),
     // An event is in the objects of its day; those of later days were shown.
-    ...(place === undefined ? {} : { toMs: (Math.floor(place.atMs / DAY_MS) + 1) * DAY_MS }),
+    ...(from === undefined ? {} : { toMs: (Math.floor(from.atMs / DAY_MS) + 1) * DAY_MS }),
   });
   return (async function* () {
-    let isShown = place !== undefined;
+    let isShown = from !== undefined;
     for await (const event of events) {
       const isOld = event.atMs < fromMs;
       const isWanted = filter.entityId === undefined || event.entityId === filter.entityId;
       if (!isShown && !isOld && isWanted) yield event;
-      if (isShown) isShown = event.eventId !== place?.eventId;
+      if (isShown) isShown = event.eventId !== from?.eventId;
     }
   })();
 }
