@@ -4,7 +4,7 @@ import type { Clock } from "../../src/ports/system.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { namesOf, RF, TTL, UH } from "../../src/protocol/item/attributes.ts";
 import { createForm, formFor } from "../../src/protocol/take/forms.ts";
-import type { Intent } from "../../src/protocol/take/intent.ts";
+import { type Intent, NO_USAGE } from "../../src/protocol/take/intent.ts";
 import type { ConditionalProcess } from "../../src/testing/conditional-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { ENV, imageOf } from "./kit.ts";
@@ -176,12 +176,7 @@ export function takeIntent(claim: Claim, readingMs: number): Intent {
     configConfirmed: false,
     checksAccess: false,
     moves: claim.take.map(({ limit, milli }) => ({ limit, milli, mustFit: true })),
-    counted: claim.take,
-    bypassed: [],
-    overdrafts: [],
-    requests: 1,
-    rollsTo: undefined,
-    sheeted: undefined,
+    usage: { ...NO_USAGE, requests: 1, counted: claim.take },
     parts: [{ of: claim, kind: "take", amounts: claim.take }],
     nonce: undefined,
     birth: undefined,

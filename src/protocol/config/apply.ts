@@ -92,7 +92,8 @@ export function installWrite(
 ): ItemWrite | undefined {
   const { readingMs, configConfirmed } = installation;
   // No nonce: it is not repeated, and a take under way beside it goes by the one in the slot.
-  const intent = installLimitsIntent(jobOf(installation), { readingMs, nonce: undefined, configConfirmed });
+  const how = { readingMs, nonce: undefined, configConfirmed, sheeted: undefined };
+  const intent = installLimitsIntent(jobOf(installation), how);
   if (!movesEpoch(image, intent, env)) return undefined;
   const step = formFor(image, intent, env);
   return step.kind === "short" ? undefined : step.write;

@@ -5,7 +5,7 @@ import type { ReadAction } from "../process/machine.ts";
 import { FAILURES_FEW, LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
 import { createForm, formFor } from "../take/forms.ts";
-import type { Env, Intent, Step } from "../take/intent.ts";
+import type { Env, Intent, Step, UsageDelta } from "../take/intent.ts";
 import {
   installLimitsIntent,
   intentOf,
@@ -95,7 +95,7 @@ function asJustWritten(seen: TakeFacts["seen"], readingMs: number): TakeFacts["s
 interface Wanted {
   readonly progress: TakeProgress;
   readonly facts: TakeFacts;
-  readonly options: Pick<Intent, "readingMs" | "nonce" | "birth" | "configConfirmed" | "sheeted">;
+  readonly options: Pick<Intent, "readingMs" | "nonce" | "birth" | "configConfirmed"> & Pick<UsageDelta, "sheeted">;
   readonly env: Env;
 }
 

@@ -6,7 +6,7 @@ import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-sto
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { blankIntent, type Env, type Intent } from "../take/intent.ts";
+import { blankIntent, type Env, type UsageDelta } from "../take/intent.ts";
 import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
@@ -101,23 +101,26 @@ function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   if (!back.bypass && isPastBoundary(image, readingMs, env)) return true;
   if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
-  if (rollTo(image, intentOf(back)) !== undefined) return true;
+  if (rollTo(image, { readingMs, usage: usageOf(back) }) !== undefined) return true;
   const ttl = numberOf(image.item, TTL);
   const hourEndMs = Math.max(image.hourEndMs, (hourNumber(readingMs) + 1) * HOUR_MS);
   return readingMs < image.hourEndMs && ttl !== undefined && ttl < usageUntilS(hourEndMs, env);
 }
 
-function intentOf({ readingMs, amounts, bypass, requests, overdrafts, sheeted, parts }: GiveBack): Intent {
-  const counted = amounts.map(({ limit, milli }) => ({ limit, milli: 0 - milli }));
+function usageOf({ amounts, bypass, requests, overdrafts, sheeted }: GiveBack): UsageDelta {
+  const counted = negated(amounts);
   return {
-    ...blankIntent(readingMs),
+    requests: 0 - requests,
     counted,
     bypassed: bypass ? counted : [],
-    overdrafts: overdrafts.map(({ limit, milli }) => ({ limit, milli: 0 - milli })),
-    requests: 0 - requests,
+    overdrafts: negated(overdrafts),
+    rollsTo: undefined,
     sheeted,
-    parts,
   };
+}
+
+function negated(amounts: readonly Amount[]): readonly Amount[] {
+  return amounts.map(({ limit, milli }) => ({ limit, milli: 0 - milli }));
 }
 
 // A capacity may be the largest exact number, and what is given back stands on top of it until it is cut off.
@@ -147,7 +150,7 @@ function isAnnounced({ item }: Image, { dialect }: Env): boolean {
 }
 
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
-  const { readingMs, amounts, bypass } = back;
+  const { readingMs, amounts, bypass, parts } = back;
   const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
   const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
@@ -158,7 +161,8 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
       ? [{ limit, milli: -milli, mustFit: false }]
       : [],
   );
-  const step = writeRebased(image, rebased, { ...intentOf(back), moves }, env);
+  const intent = { ...blankIntent(readingMs), usage: usageOf(back), moves, parts };
+  const step = writeRebased(image, rebased, intent, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   const { write } = step;
   const most = bounds(image, back, env).map(([name, value]): Clause => [{ name, is: "<=", value }]);

@@ -21,7 +21,7 @@ import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from 
 import { type Image, numberOf } from "../item/codec.ts";
 import { newItem } from "../item/encode-item.ts";
 import { putNew, removal } from "../item/write-builder.ts";
-import { blankIntent, type Env, type Intent, type Move } from "../take/intent.ts";
+import { blankIntent, type Env, type Intent, type Move, NO_USAGE, type UsageDelta } from "../take/intent.ts";
 import { rebase, writeRebased } from "../take/rebase.ts";
 import { counterNames, openHourIn } from "../usage/hours.ts";
 
@@ -102,7 +102,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
       const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
       const joined = going.filter(({ key }) => key.shard % count === shard).map(({ item }) => item);
-      return resized(image, becomes, { moves, ...countsOf(joined) }, atMs, env);
+      return resized(image, becomes, { moves, usage: countsOf(joined) }, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
       const pins = [RF, BN, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
@@ -174,12 +174,13 @@ function resized(
 }
 
 /** What shards that go have counted in the open hour: it goes to the one that they join, whose hour is the same. */
-function countsOf(items: readonly Item[]): Pick<Intent, "counted" | "bypassed" | "overdrafts" | "requests"> {
+function countsOf(items: readonly Item[]): UsageDelta {
   const hours = items.flatMap((item) => openHourIn(item) ?? []);
   // They were looked at before the shards were joined: all of them are small enough to be summed up.
   const counts = hours.flatMap(({ counts }) => Array.from(counts, ([name, milli]) => [name, Number(milli)] as const));
   const { counters, bypassed, overdrafts } = countersOf(counts);
   return {
+    ...NO_USAGE,
     counted: amountsIn(counters),
     bypassed: amountsIn(bypassed),
     overdrafts: amountsIn(overdrafts),

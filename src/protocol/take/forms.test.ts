@@ -32,7 +32,7 @@ import { namesOf } from "../item/attributes.ts";
 import { birthOf } from "../item/nonces.ts";
 import { keptUntilFromS } from "../item/ttl.ts";
 import { createForm, formFor } from "./forms.ts";
-import type { Guess, Intent } from "./intent.ts";
+import { type Guess, type Intent, NO_USAGE } from "./intent.ts";
 
 interface Case {
   /** As it was seen, and as it is by now: others took, or gave back. */
@@ -108,12 +108,7 @@ function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImag
     configConfirmed: false,
     checksAccess: true,
     moves: moves.map((move) => ({ ...move, mustFit: kind === "take" })),
-    counted: moves,
-    bypassed: [],
-    overdrafts: [],
-    requests: kind === "take" ? 1 : 0,
-    rollsTo: undefined,
-    sheeted: undefined,
+    usage: { ...NO_USAGE, requests: kind === "take" ? 1 : 0, counted: moves },
     parts: [],
     nonce: NONCE,
     birth: NONCE.value,

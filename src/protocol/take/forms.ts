@@ -3,14 +3,14 @@ import type { Amount } from "../../domain/amounts.ts";
 import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import { marksAfterUse, opensWindow } from "../../domain/limit-kinds.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
-import { BYPASS, DISABLED, LW, namesOf, RQ, TTL, VU, WCU } from "../item/attributes.ts";
+import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { markUnread, newItem } from "../item/encode-item.ts";
 import { birthOf } from "../item/nonces.ts";
 import { SPARE_S } from "../item/ttl.ts";
 import { putNew } from "../item/write-builder.ts";
 import { boundDebts } from "../shared/debts.ts";
-import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
+import { boundOverdrafts, count, eachCounter, noteOverdrafts, overdraftsBy, signWrite } from "../usage/count-usage.ts";
 import { hourEndFor, rollTo } from "../usage/hours.ts";
 import { keepFor, keptUntil, type Low } from "./expiry.ts";
 import { cutAt } from "./fold.ts";
@@ -48,11 +48,11 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
 
 /** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
-  const { readingMs, moves, counted, bypassed, requests, nonce, birth } = intent;
+  const { readingMs, moves, usage, nonce, birth } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
   const low: Low[] = [];
-  const overdrafts: Amount[] = [...intent.overdrafts];
+  const overdrafts: Amount[] = [...usage.overdrafts];
   let state: BucketState = { ...fresh, untouched: false };
   for (const move of moves) {
     const held = findLimit(state, move.limit);
@@ -68,15 +68,9 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
   }
   state = assembled(state, env.calendar);
   const item = newItem(state, birth, env);
-  item[RQ] = requests;
-  const { countsByHour } = env.dialect;
-  for (const { limit, milli } of counted) {
-    if (countsByHour || findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
-  }
-  if (countsByHour) {
-    for (const { limit, milli } of bypassed) item[namesOf(limit).by] = milli;
-    for (const { limit, milli } of overdrafts) item[namesOf(limit).od] = milli;
-  }
+  eachCounter({ ...usage, overdrafts }, state.limits, env.dialect, (name, sum) => {
+    item[name] = sum;
+  });
   if (nonce !== undefined) item[nonce.name] = nonce.value;
   // A debit is not refused, whatever configuration says by now.
   if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
@@ -96,7 +90,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   env.dialect.pinTerms(builder, image, moves);
   const low = boundDebts(builder, image, intent, env);
   const spare: Amount[] = [];
-  let { overdrafts } = intent;
+  let { overdrafts } = intent.usage;
   for (const move of moves) {
     const held = findLimit(state, move.limit);
     if (held === undefined) continue;
@@ -139,7 +133,8 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
   }
   keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
-  addCountersAndNonce(builder, { item, limits: state.limits }, intent, overdrafts, env);
+  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: state.limits, hour: undefined }, env);
+  signWrite(builder, intent.nonce);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
   // Only tokens change, so the state stands for the item after the write, too.

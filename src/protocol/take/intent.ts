@@ -24,6 +24,31 @@ export interface Move {
   readonly mustFit: boolean;
 }
 
+/** What one write counts, in either direction. */
+export interface UsageDelta {
+  readonly requests: number;
+  /** Also of what moves no tokens. Each limit once. */
+  readonly counted: readonly Amount[];
+  /** What of it was let through by a bypass. */
+  readonly bypassed: readonly Amount[];
+  /** Requests that leave a soft limit below zero, 1000 each. The form adds those of the write's own requests. */
+  readonly overdrafts: readonly Amount[];
+  /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
+  readonly rollsTo: number | undefined;
+  /** The closed hour of the shard that is known to be on its sheet. */
+  readonly sheeted: number | undefined;
+}
+
+/** A write that counts nothing but itself. */
+export const NO_USAGE: UsageDelta = Object.freeze({
+  requests: 0,
+  counted: [],
+  bypassed: [],
+  overdrafts: [],
+  rollsTo: undefined,
+  sheeted: undefined,
+});
+
 /** What one write of one shard is for. */
 export interface Intent {
   readonly readingMs: number;
@@ -38,17 +63,7 @@ export interface Intent {
   readonly checksAccess: boolean;
   /** Each limit once. */
   readonly moves: readonly Move[];
-  /** Usage, in either direction: also of what moves no tokens. Each limit once. */
-  readonly counted: readonly Amount[];
-  /** What of it was let through by a bypass. */
-  readonly bypassed: readonly Amount[];
-  /** Overdrafts that are counted besides those of the requests of this write, 1000 each. */
-  readonly overdrafts: readonly Amount[];
-  readonly requests: number;
-  /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
-  readonly rollsTo: number | undefined;
-  /** The closed hour of the shard that is known to be on its sheet. */
-  readonly sheeted: number | undefined;
+  readonly usage: UsageDelta;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
   /**
@@ -70,12 +85,7 @@ export function blankIntent(readingMs: number): Intent {
     configConfirmed: false,
     checksAccess: false,
     moves: [],
-    counted: [],
-    bypassed: [],
-    overdrafts: [],
-    requests: 0,
-    rollsTo: undefined,
-    sheeted: undefined,
+    usage: NO_USAGE,
     parts: [],
     nonce: undefined,
     birth: undefined,

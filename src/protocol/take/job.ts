@@ -4,7 +4,7 @@ import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
-import { blankIntent, type Intent, type Move } from "./intent.ts";
+import { blankIntent, type Intent, type Move, NO_USAGE, type UsageDelta } from "./intent.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
 export interface Job {
@@ -76,10 +76,8 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   return { set: newest.set, origin: newest.origin };
 }
 
-type IntentOptions = Pick<
-  Intent,
-  "readingMs" | "nonce" | "birth" | "guesses" | "configConfirmed" | "ignoreImageShortage" | "sheeted"
->;
+type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
+  Pick<UsageDelta, "sheeted">;
 
 /** One write for all jobs. */
 export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
@@ -103,16 +101,13 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
       moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, mustFit: kind === "take" });
     }
   }
+  const { sheeted, ...how } = options;
   return {
-    ...options,
+    ...how,
     install: newestOf(jobs),
     checksAccess: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
     moves: [...moves.values()],
-    counted: Array.from(counted, ([limit, milli]) => ({ limit, milli })),
-    bypassed: Array.from(bypassed, ([limit, milli]) => ({ limit, milli })),
-    overdrafts: NO_AMOUNTS,
-    requests,
-    rollsTo: undefined,
+    usage: { ...NO_USAGE, requests, counted: amountsIn(counted), bypassed: amountsIn(bypassed), sheeted },
     parts,
   };
 }
@@ -123,18 +118,14 @@ function intentOfOne(
   { readingMs, nonce, birth, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
 ): Intent {
   const mustFit = kind === "take";
+  const bypassed = of.bypass ? amounts : NO_USAGE.bypassed;
   return {
     readingMs,
     install: of,
     configConfirmed,
     checksAccess: mustFit && of.origin.reading !== undefined,
     moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, mustFit })),
-    counted: amounts,
-    bypassed: of.bypass ? amounts : NO_AMOUNTS,
-    overdrafts: NO_AMOUNTS,
-    requests: mustFit ? 1 : 0,
-    rollsTo: undefined,
-    sheeted,
+    usage: { ...NO_USAGE, requests: mustFit ? 1 : 0, counted: amounts, bypassed, sheeted },
     parts: [{ of, kind, amounts }],
     nonce,
     birth,
@@ -144,13 +135,17 @@ function intentOfOne(
 }
 
 const NONE: readonly Move[] = Object.freeze([]);
-const NO_AMOUNTS: readonly Amount[] = Object.freeze([]);
+
+function amountsIn(sums: ReadonlyMap<string, number>): Amount[] {
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
+}
 
 /** Only installs limits on an item; the claim that they came with is refused, or takes nothing. */
 export function installLimitsIntent(
   job: Job,
-  options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">,
+  { readingMs, nonce, configConfirmed, sheeted }: Omit<IntentOptions, "birth" | "guesses" | "ignoreImageShortage">,
 ): Intent {
   const parts = [{ of: job.of, kind: job.kind, amounts: [] }];
-  return { ...blankIntent(options.readingMs), ...options, install: newestOf([job]), parts };
+  const usage = { ...NO_USAGE, sheeted };
+  return { ...blankIntent(readingMs), nonce, configConfirmed, install: newestOf([job]), usage, parts };
 }

@@ -11,12 +11,12 @@ import { parameterNames, parametersOf, shardCountOf } from "../item/encode-item.
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
 import {
-  addCountersAndNonce,
   boundOverdrafts,
+  count,
   noteOverdrafts,
   type OverdraftCount,
   overdraftsBy,
-  rollCountersAndNonce,
+  signWrite,
 } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
 import { keepFor, type Low } from "./expiry.ts";
@@ -105,7 +105,7 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   );
   const after: LimitState[] = [];
   const low: Low[] = [];
-  const overdrafts: Amount[] = [...intent.overdrafts];
+  const overdrafts: Amount[] = [...intent.usage.overdrafts];
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
     const written = writeFold(builder, { item, fold, move, atMs, intent }, env);
@@ -129,8 +129,8 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
   keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
-  if (hour === undefined) addCountersAndNonce(builder, { item, limits: after }, intent, overdrafts, env);
-  else rollCountersAndNonce(builder, image, { hour, limits: after }, intent, overdrafts);
+  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: after, hour }, env);
+  signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
   const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
   return { kind: "write", write: builder.update(key, "exists", trace), state: next, overdrafts };

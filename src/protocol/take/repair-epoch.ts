@@ -5,9 +5,9 @@ import { BN, namesOf, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf } from "../item/encode-item.ts";
 import { boundDebt } from "../shared/debts.ts";
-import { addCountersAndNonce } from "../usage/count-usage.ts";
+import { count, signWrite } from "../usage/count-usage.ts";
 import { keepFor } from "./expiry.ts";
-import type { Env, Intent, Step } from "./intent.ts";
+import { type Env, type Intent, NO_USAGE, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
@@ -59,7 +59,9 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   const { install } = intent;
   keepFor(builder, { item, shardCount, readingMs: atMs, install, state: next, low, hourEndMs }, env);
   // The hour of usage stays where it is: an hour that may be on a sheet is not opened again.
-  addCountersAndNonce(builder, { item, limits }, { ...intent, counted: [], bypassed: [], requests: 0 }, [], env);
+  const usage = { ...NO_USAGE, sheeted: intent.usage.sheeted };
+  count(builder, image, { usage, limits, hour: undefined }, env);
+  signWrite(builder, intent.nonce);
   const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next, overdrafts: [] };
 }

@@ -4,50 +4,71 @@ import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
+import type { Dialect } from "../item/dialect.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
-import type { Env, Intent } from "../take/intent.ts";
+import type { Env, Intent, UsageDelta } from "../take/intent.ts";
 import { atLeast, isBelow } from "../take/moves.ts";
 import { closedNames, countedLimits } from "./hours.ts";
 
-/** What a write counts besides what is intended: requests that leave a soft limit below zero, 1000 each. */
-type Overdrafts = readonly Amount[];
+type Named = readonly { readonly name: string }[];
 
-/** Counts usage in the open hour, and the write itself; leaves the nonce by which the writer recognizes the write. */
-export function addCountersAndNonce(
-  builder: WriteBuilder,
-  { item, limits }: { readonly item: Item; readonly limits: readonly { readonly name: string }[] },
-  intent: Intent,
-  overdrafts: Overdrafts,
-  { dialect }: Env,
+/** What a write counts. */
+interface Counting {
+  readonly usage: UsageDelta;
+  /** The limits that the item has after the write. */
+  readonly limits: Named;
+  /** The hour that it begins, of a write that moves the epoch; undefined: it counts in the open one. */
+  readonly hour: number | undefined;
+}
+
+/** Counts usage in the open hour, or closes that and counts in a new one. */
+export function count(builder: WriteBuilder, image: Image, { usage, limits, hour }: Counting, { dialect }: Env): void {
+  if (hour !== undefined) {
+    roll(builder, image, { usage, limits, hour }, dialect);
+    return;
+  }
+  const { item } = image;
+  eachCounter(usage, limits, dialect, (name, sum) => builder.add(name, sum));
+  const isOver = dialect.countsByHour && usage.sheeted !== undefined && item[UP] === usage.sheeted;
+  if (isOver) for (const name of closedNames(item)) builder.remove(name);
+}
+
+/** What is counted, by attribute. */
+export function eachCounter(
+  { requests, counted, bypassed, overdrafts }: UsageDelta,
+  limits: Named,
+  { countsByHour }: Pick<Dialect, "countsByHour">,
+  add: (name: string, sum: number) => void,
 ): void {
-  const { counted, bypassed, requests, sheeted } = intent;
   for (const { limit, milli } of counted) {
     // A limit that is no longer there was used all the same; its counter stays until the hour is closed.
-    if (dialect.countsByHour || limits.some(({ name }) => name === limit)) builder.add(namesOf(limit).tc, milli);
+    if (countsByHour || limits.some(({ name }) => name === limit)) add(namesOf(limit).tc, milli);
   }
-  builder.add(RQ, requests);
-  if (dialect.countsByHour) {
-    for (const { limit, milli } of bypassed) builder.add(namesOf(limit).by, milli);
-    for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, milli);
-    if (sheeted !== undefined && item[UP] === sheeted) for (const name of closedNames(item)) builder.remove(name);
-  }
-  signWrite(builder, intent);
+  add(RQ, requests);
+  if (!countsByHour) return;
+  for (const { limit, milli } of bypassed) add(namesOf(limit).by, milli);
+  for (const { limit, milli } of overdrafts) add(namesOf(limit).od, milli);
+}
+
+/** Counts the write itself; leaves the nonce by which the writer recognizes it. */
+export function signWrite(builder: WriteBuilder, nonce: Intent["nonce"]): void {
+  builder.add(namesOf(WCU).tc, 1000);
+  if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
 }
 
 /**
- * Closes the open hour in a write that moves the epoch, and counts in a new one. The counters are copied as they stand when the
- * write is applied, so that they need not be pinned. What the item may have gained unseen, and would not be copied, must still
- * be absent: that is gained at most once an hour.
+ * The counters are copied as they stand when the write is applied, so that they need not be pinned. What the item may have gained
+ * unseen, and would not be copied, must still be absent: that is gained at most once an hour.
  */
-export function rollCountersAndNonce(
+function roll(
   builder: WriteBuilder,
-  { item, state }: Pick<Image, "item" | "state">,
-  { hour, limits }: { readonly hour: number; readonly limits: readonly { readonly name: string }[] },
-  intent: Intent,
-  overdrafts: Overdrafts,
+  { item, state }: Image,
+  { usage, limits, hour }: Counting & { readonly hour: number },
+  dialect: Dialect,
 ): void {
   const before = numberOf(item, UH);
-  const own = sumsOf(intent, overdrafts);
+  const own = new Map<string, number>();
+  eachCounter(usage, limits, dialect, (name, sum) => own.set(name, (own.get(name) ?? 0) + sum));
   const copied = new Set<string>();
   const copy = (to: string, from: string) => {
     builder.copy(to, from);
@@ -76,8 +97,7 @@ export function rollCountersAndNonce(
     copied.add(UP);
   }
   for (const name of closedNames(item)) if (!copied.has(name)) builder.remove(name);
-  builder.set(UH, hour).set(RQ, intent.requests);
-  signWrite(builder, intent);
+  builder.set(UH, hour).set(RQ, usage.requests);
 }
 
 /** How many requests of a write leave a soft limit below zero, and between which levels before it that is so. */
@@ -122,22 +142,7 @@ export function noteOverdrafts(overdrafts: Amount[], { name, limit }: LimitState
   return overdrafts;
 }
 
-function signWrite(builder: WriteBuilder, { nonce }: Intent): void {
-  builder.add(namesOf(WCU).tc, 1000);
-  if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
-}
-
 function start(builder: WriteBuilder, item: Item, name: string, milli: number | undefined): void {
   if (milli !== undefined) builder.set(name, milli);
   else if (name in item) builder.remove(name);
-}
-
-/** What the write itself counts, by attribute. */
-function sumsOf({ counted, bypassed }: Intent, overdrafts: Overdrafts): Map<string, number> {
-  const sums = new Map<string, number>();
-  const add = (name: string, milli: number) => sums.set(name, (sums.get(name) ?? 0) + milli);
-  for (const { limit, milli } of counted) add(namesOf(limit).tc, milli);
-  for (const { limit, milli } of bypassed) add(namesOf(limit).by, milli);
-  for (const { limit, milli } of overdrafts) add(namesOf(limit).od, milli);
-  return sums;
 }

@@ -34,8 +34,8 @@ export function usageUntilS(hourEndMs: number, { usageKeptS }: Pick<Env, "usageK
  * The hour that a write closes the open one for; undefined where it counts in the hour that is open. A roll overwrites the
  * hour before, so that must be on its sheet; until it is, the old hour goes on.
  */
-export function rollTo(image: Image, intent: Intent): number | undefined {
-  const { rollsTo, counted, requests, readingMs, sheeted } = intent;
+export function rollTo(image: Image, { readingMs, usage }: Pick<Intent, "readingMs" | "usage">): number | undefined {
+  const { rollsTo, counted, requests, sheeted } = usage;
   if (rollsTo === undefined && readingMs < image.hourEndMs) return undefined;
   const isCounting = requests !== 0 || counted.length > 0;
   const hour = rollsTo ?? (isCounting ? hourNumber(readingMs) : undefined);
