@@ -1,22 +1,23 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../../domain/bucket-state.ts";
-import { marksAfterUse, opensWindow } from "../../domain/limit-kinds.ts";
+import { opensWindow } from "../../domain/limit-kinds.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { markUnread, newItem } from "../item/encode-item.ts";
 import { birthOf } from "../item/nonces.ts";
 import { SPARE_S } from "../item/ttl.ts";
-import { putNew } from "../item/write-builder.ts";
+import { putNew, WriteBuilder } from "../item/write-builder.ts";
 import { boundDebts } from "../shared/debts.ts";
-import { boundOverdrafts, count, eachCounter, noteOverdrafts, overdraftsBy, signWrite } from "../usage/count-usage.ts";
+import { count, eachCounter, signWrite } from "../usage/count-usage.ts";
 import { hourEndFor, rollTo } from "../usage/hours.ts";
-import { keepFor, keptUntil, type Low } from "./expiry.ts";
-import { cutAt } from "./fold.ts";
+import { keepFor, keptUntil } from "./expiry.ts";
+import { always, cutAt } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { debtMaxMilli, fitting, leastMilli, moveTokens, relativeTo, traceOf, withLimit } from "./moves.ts";
+import { relativeTo, traceOf, withLimit } from "./moves.ts";
 import { rebaseWrite } from "./rebase.ts";
+import { type Written, writeLimit } from "./write-limit.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
@@ -51,21 +52,20 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
   const { readingMs, moves, usage, nonce, birth } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
-  const low: Low[] = [];
-  const overdrafts: Amount[] = [...usage.overdrafts];
+  const written: Written = { low: [], overdrafts: [...usage.overdrafts] };
   let state: BucketState = { ...fresh, untouched: false };
+  // What is not there yet has no tokens that a condition could be about: of these clauses none is sent.
+  const unsent = new WriteBuilder();
   for (const move of moves) {
     const held = findLimit(state, move.limit);
     if (held === undefined) continue;
-    const fits = fitting(held, held.tokensMilli, move);
-    if (fits === "short") return { kind: "short", state: fresh };
-    const isLeft = fits === "tooDeep";
-    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli, isLeft));
-    if (isLeft) continue;
-    const tokensMilli = held.tokensMilli - move.milli;
-    state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
-    if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
+    const fold = { name: held.name, before: undefined, after: held, piece: always(held.tokensMilli) };
+    const of = { item: {}, fold, move, atMs: readingMs, refill: undefined, intent };
+    const limit = writeLimit(unsent, of, written, env);
+    if (limit === "short") return { kind: "short", state: fresh };
+    if (typeof limit === "object") state = withLimit(state, limit);
   }
+  const { low, overdrafts } = written;
   state = assembled(state, env.calendar);
   const item = newItem(state, birth, env);
   eachCounter({ ...usage, overdrafts }, state.limits, env.dialect, (name, sum) => {
@@ -83,50 +83,33 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
 
 /** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
 function plainForm(image: Image, intent: Intent, env: Env): Step {
-  const { state, key } = image;
+  const { state, key, item } = image;
   const { readingMs, moves, guesses } = intent;
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
-  const low = boundDebts(builder, image, intent, env);
+  const written: Written = { low: boundDebts(builder, image, intent, env), overdrafts: [...intent.usage.overdrafts] };
   const spare: Amount[] = [];
-  let { overdrafts } = intent.usage;
   for (const move of moves) {
     const held = findLimit(state, move.limit);
     if (held === undefined) continue;
-    const { tk } = namesOf(held.name);
-    const { capacityMilli } = held.terms;
-    const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
-    const brimMilli = capacityMilli - risen;
+    const risenMilli = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
+    const spendableMilli = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risenMilli : 0;
+    const brimMilli = held.terms.capacityMilli - risenMilli;
     const guess = guesses?.get(move.limit);
     const spareMilli = guess?.side === "over" ? guess.spareMilli : 0;
-    const kept = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const isOver = guess === undefined ? held.tokensMilli >= brimMilli : guess.side === "over";
-    // A limit at its capacity holds exactly that, so the image is right about it.
-    const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
-    if (fits === "short") return { kind: "short", state };
-    if (held.limit.soft && env.dialect.countsByHour) {
-      const levelMilli = isOver ? brimMilli - spareMilli + risen : kept + risen;
-      const told = overdraftsBy(intent, held.name, levelMilli, fits === "tooDeep");
-      overdrafts = noteOverdrafts([...overdrafts], held, told);
-      if (!isOver) boundOverdrafts(builder, tk, told, risen);
-    }
-    if (fits === "tooDeep") {
-      // It is left as it is because it owes too much, so the condition says that it does.
-      builder.where(tk, "<", move.milli - risen - debtMaxMilli(held));
-      continue;
-    }
     const [below, over] = cutAt(brimMilli - spareMilli);
-    const spendable = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risen : 0;
-    moveTokens(builder, tk, { piece: isOver ? over : below, move: fits, refilledMilli: spendable });
-    if (spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
-    if (fits.mustFit) continue;
-    // A lower bound for the tokens: without one the expiry could not cover how long it takes until they are full again.
-    const least = leastMilli(kept - capacityMilli, fits.milli - risen - debtMaxMilli(held));
-    low.push({ limit: held, lowMilli: least + risen - fits.milli });
-    if (!isOver) builder.where(tk, ">=", least);
+    const tokensMilli = Math.min(held.tokensMilli, brimMilli - spareMilli);
+    const kept = tokensMilli === held.tokensMilli ? held : { ...held, tokensMilli };
+    const fold = { name: held.name, before: kept, after: kept, piece: isOver ? over : below };
+    const of = { item, fold, move, atMs: readingMs, refill: { risenMilli, spendableMilli }, intent };
+    const limit = writeLimit(builder, of, written, env);
+    if (limit === "short") return { kind: "short", state };
+    if (limit !== "left" && spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
   }
-  const { item, shardCount, hourEndMs } = image;
+  const { low, overdrafts } = written;
+  const { shardCount, hourEndMs } = image;
   const { install } = intent;
   // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
   if (env.dialect.notesTakes && moves.some(({ milli }) => milli > 0)) {

@@ -1,5 +1,3 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
@@ -134,12 +132,6 @@ export function boundOverdrafts(
 ): void {
   atLeast(builder, tk, from === undefined ? undefined : from - risenMilli);
   isBelow(builder, tk, below === undefined ? undefined : below - risenMilli);
-}
-
-/** The overdrafts with those of one limit added; a limit that is not soft has none. */
-export function noteOverdrafts(overdrafts: Amount[], { name, limit }: LimitState, { count }: OverdraftCount): Amount[] {
-  if (limit.soft && count > 0) overdrafts.push({ limit: name, milli: count * 1000 });
-  return overdrafts;
 }
 
 function start(builder: WriteBuilder, item: Item, name: string, milli: number | undefined): void {
