@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { byUse, lookAt, readBuckets } from "../src/cli/watch-sample.ts";
+import { byUse, lookAt, readBuckets } from "../src/cli/watch-look.ts";
 import { RateLimiter } from "../src/entry/index.ts";
 import { concurrently } from "./callers.ts";
 import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";

@@ -2,7 +2,7 @@ import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
 import { waitText } from "./limit-print.ts";
 import { printable } from "./table.ts";
-import { type BucketReading, limitKey, type WatchedBucket } from "./watch-sample.ts";
+import { type BucketReading, limitKey, type WatchedBucket } from "./watch-look.ts";
 
 const LOG_LINES_MAX = 8;
 

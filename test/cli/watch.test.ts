@@ -8,7 +8,7 @@ import {
   lookAt,
   readBuckets,
   type WatchedBucket,
-} from "../../src/cli/watch-sample.ts";
+} from "../../src/cli/watch-look.ts";
 import { BlockLog } from "../../src/cli/watch-screen.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

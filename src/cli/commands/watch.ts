@@ -7,7 +7,7 @@ import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
 import { durationMs, tokensOf } from "../values.ts";
-import { type BucketReading, byUse, lookAt, readBuckets } from "../watch-sample.ts";
+import { type BucketReading, byUse, lookAt, readBuckets } from "../watch-look.ts";
 import { BlockLog, limitsOnScreen, screenText } from "../watch-screen.ts";
 
 interface WatchOptions extends BucketQueryOptions {
