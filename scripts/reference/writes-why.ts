@@ -103,7 +103,6 @@ const ANY: readonly Reason[] = [
   [/^REMOVE b_.+_(?:ws|wa)$/, "the window is closed, as if it had never been open"],
   [/^SET b_.+_tu = /, "what was bought: part of the capacity until the next reset"],
   [/^SET b_.+_rn = /, "a new beginning: leases of before give nothing back"],
-  [/^REMOVE b_.+_rn$/, "another period: beginnings are counted anew"],
   [/^SET ttl = /, EXPIRY],
   [/^REMOVE ttl$/, "a split bucket does not expire"],
   [/^SET shard_count = /, "of how many shards the bucket is now"],

@@ -143,7 +143,16 @@ function advancedBy(
 export function renewed(state: LimitState, atMs: number, calendar: Calendar): LimitState {
   const part = grantedAnew(state.part);
   const terms = termsAt(state.limit, 0, atMs, calendar, part);
-  return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota: state.quota && NO_MARKS };
+  const quota = state.quota && renewedMarks(state.quota, part);
+  return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+}
+
+/**
+ * The number of its beginning stays: a bucket that was deleted in this period may have had any other, and what was taken from that
+ * one is not given back into this. Shards may have begun at different instants and must agree from here on.
+ */
+function renewedMarks({ resets }: QuotaMarks, part: Part | undefined): QuotaMarks {
+  return part === undefined && resets !== 0 ? { ...NO_MARKS, resets } : NO_MARKS;
 }
 
 /** Whether one that is new would be the same, also under a rule that it went by earlier: then it need not be remembered. */

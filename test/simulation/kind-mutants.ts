@@ -63,7 +63,7 @@ export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
         const pins = limits.flatMap(({ name, limit, quota }) =>
           quota === undefined
             ? []
-            : [{ ...quota, limit: name, reset: limit.reset, resets: 0, untilMs: Number.POSITIVE_INFINITY }],
+            : [{ ...quota, limit: name, reset: limit.reset, untilMs: Number.POSITIVE_INFINITY }],
         );
         return buckets.credit({ ...held, ticket: { ...held.ticket, pins } }, amounts, context);
       },
