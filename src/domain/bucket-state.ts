@@ -181,7 +181,7 @@ export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Ca
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
   if (state.shards !== undefined)
     throw new TypeError("Tokens are taken from one shard at a time, not from all shards together.");
-  return changeTokens(state, amounts, nowMs, true);
+  return changeTokens(state, amounts, nowMs, "refuse");
 }
 
 /**
@@ -189,7 +189,7 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
  * counted exactly; then nothing is taken.
  */
 export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  return changeTokens(state, amounts, nowMs, false);
+  return changeTokens(state, amounts, nowMs, "owe");
 }
 
 /** The bucket as it is stored by somebody who takes nothing from it: from then on it exists. */
@@ -330,7 +330,7 @@ function changeTokens(
   state: BucketState,
   amounts: readonly Amount[],
   nowMs: number,
-  mustFit: boolean,
+  whenShort: "refuse" | "owe",
 ): BucketState | undefined {
   const { epochMs, signature, origin, plain } = state;
   let { validUntilMs, renewAtMs } = state;
@@ -344,7 +344,7 @@ function changeTokens(
       // Called by name, not handed in: so the compiler can put them in here.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
-        : mustFit
+        : whenShort === "refuse"
           ? take(held, terms, nowMs - epochMs, milli)
           : debit(held, terms, nowMs - epochMs, milli);
       if (tokensMilli === undefined) return undefined;

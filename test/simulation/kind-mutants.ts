@@ -61,9 +61,7 @@ export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
       credit: (held, amounts, context) => {
         const limits = stateOf(buckets, held)?.limits ?? [];
         const pins = limits.flatMap(({ name, limit, quota }) =>
-          quota === undefined
-            ? []
-            : [{ ...quota, limit: name, reset: limit.reset, untilMs: Number.POSITIVE_INFINITY }],
+          quota === undefined ? [] : [{ ...quota, limit: name, reset: limit.reset, untilMs: Number.POSITIVE_INFINITY }],
         );
         return buckets.credit({ ...held, ticket: { ...held.ticket, pins } }, amounts, context);
       },

@@ -6,7 +6,7 @@ import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-sto
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { blankIntent, type Env, type UsageDelta } from "../take/intent.ts";
+import { blankIntent, type Env, type Move, type UsageDelta } from "../take/intent.ts";
 import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
@@ -156,9 +156,9 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
   const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
-  const moves = amounts.flatMap(({ limit, milli }) =>
+  const moves = amounts.flatMap(({ limit, milli }): Move[] =>
     !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
-      ? [{ limit, milli: -milli, mustFit: false }]
+      ? [{ limit, milli: -milli, whenShort: "owe" }]
       : [],
   );
   const intent = { ...blankIntent(readingMs), usage: usageOf(back), moves, parts };

@@ -43,7 +43,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
     const given = partOf(whole, siblings, "gets", env);
     const moves = whole.limits.map(({ name, tokensMilli, terms }): Move => {
       const gives = findLimit(given, name)?.terms.capacityMilli ?? 0;
-      return { limit: name, milli: proportion(tokensMilli, gives, terms.capacityMilli), mustFit: false };
+      return { limit: name, milli: proportion(tokensMilli, gives, terms.capacityMilli), whenShort: "owe" };
     });
     const sibling = assembled(
       {
@@ -97,7 +97,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
       const moves = own.limits.map(({ name }): Move => {
         const milli = sum(joining, (state) => tokensIn(state, name));
-        return { limit: name, milli: -milli, mustFit: false };
+        return { limit: name, milli: -milli, whenShort: "owe" };
       });
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
       const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
@@ -123,7 +123,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   const { state, item, key, shardCount } = sibling;
   const becomes = (before: BucketState) => advanced(before, atMs, env.calendar);
   const moves = becomes(state).limits.map(({ name, tokensMilli }): Move => {
-    return { limit: name, milli: Math.floor(tokensMilli / 2), mustFit: false };
+    return { limit: name, milli: Math.floor(tokensMilli / 2), whenShort: "owe" };
   });
   const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
   const made = partOf(becomes(state), part, () => 0, env);

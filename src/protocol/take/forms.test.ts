@@ -107,7 +107,7 @@ function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImag
     install,
     configConfirmed: false,
     checksAccess: true,
-    moves: moves.map((move) => ({ ...move, mustFit: kind === "take" })),
+    moves: moves.map((move) => ({ ...move, whenShort: kind === "take" ? "refuse" : "owe" })),
     usage: { ...NO_USAGE, requests: kind === "take" ? 1 : 0, counted: moves },
     parts: [],
     nonce: NONCE,

@@ -20,8 +20,8 @@ export interface Env {
 export interface Move {
   readonly limit: string;
   readonly milli: number;
-  /** Whether it leaves only what is there; otherwise the limit may go into debt. */
-  readonly mustFit: boolean;
+  /** What a limit does that holds less: it refuses the write, or owes the rest. */
+  readonly whenShort: "refuse" | "owe";
 }
 
 /** What one write counts, in either direction. */

@@ -98,7 +98,7 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
         continue;
       }
       const move = moves.get(limit);
-      moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, mustFit: kind === "take" });
+      moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, whenShort: kind === "take" ? "refuse" : "owe" });
     }
   }
   const { sheeted, ...how } = options;
@@ -117,15 +117,16 @@ function intentOfOne(
   { of, kind, amounts }: Job,
   { readingMs, nonce, birth, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
 ): Intent {
-  const mustFit = kind === "take";
+  const isTake = kind === "take";
+  const whenShort = isTake ? "refuse" : "owe";
   const bypassed = of.bypass ? amounts : NO_USAGE.bypassed;
   return {
     readingMs,
     install: of,
     configConfirmed,
-    checksAccess: mustFit && of.origin.reading !== undefined,
-    moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, mustFit })),
-    usage: { ...NO_USAGE, requests: mustFit ? 1 : 0, counted: amounts, bypassed, sheeted },
+    checksAccess: isTake && of.origin.reading !== undefined,
+    moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, whenShort })),
+    usage: { ...NO_USAGE, requests: isTake ? 1 : 0, counted: amounts, bypassed, sheeted },
     parts: [{ of, kind, amounts }],
     nonce,
     birth,

@@ -14,9 +14,9 @@ import type { Intent, Move } from "./intent.ts";
  */
 export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
   const { milli } = move;
-  const mustFit = move.mustFit && milli >= 0 && held.limit.soft !== true;
-  if (mustFit) return levelMilli < milli ? "short" : move;
-  if (milli <= 0 || levelMilli - milli >= -debtMaxMilli(held)) return { limit: move.limit, milli, mustFit };
+  if (move.whenShort === "refuse" && milli >= 0 && held.limit.soft !== true) return levelMilli < milli ? "short" : move;
+  const isCounted = milli <= 0 || levelMilli - milli >= -debtMaxMilli(held);
+  if (isCounted) return { limit: move.limit, milli, whenShort: "owe" };
   return held.limit.soft ? "tooDeep" : "short";
 }
 
@@ -53,7 +53,7 @@ export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, ref
   // So much may be given back that it leaves the exact numbers: it stands above the capacity until the next take.
   if (added > UNCHECKED_MAX_MILLI) builder.where(tk, "<=", STORED_MAX_MILLI - added);
   // What is taken must be there when the write is applied, not only when the item was seen.
-  const least = move.mustFit ? move.milli - milli - refilledMilli : undefined;
+  const least = move.whenShort === "refuse" ? move.milli - milli - refilledMilli : undefined;
   const lowest = from === undefined ? least : Math.max(from, least ?? from);
   atLeast(builder, tk, lowest);
   isBelow(builder, tk, below);

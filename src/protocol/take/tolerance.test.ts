@@ -9,6 +9,7 @@ import { type Limit, limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Image } from "../item/codec.ts";
 import { BucketCache } from "../process/bucket-cache.ts";
+import type { Move } from "./intent.ts";
 import { guessesFor, noteSides } from "./tolerance.ts";
 
 const Kinds = limitMakers(calendar);
@@ -27,7 +28,7 @@ function inCompany(load: number): BucketCache {
   return cache;
 }
 
-const moving = (milli: number) => [{ limit: "rps", milli, mustFit: true }];
+const moving = (milli: number): Move[] => [{ limit: "rps", milli, whenShort: "refuse" }];
 const rps = Kinds.perSecond("rps", 100, { burst: 1_600 });
 
 test("alone on a bucket nobody guesses", () => {

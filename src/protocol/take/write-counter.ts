@@ -2,7 +2,7 @@ import { namesOf, WCU, WCU_MILLI } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { cutAt, pieceFor } from "./fold.ts";
-import type { Env } from "./intent.ts";
+import type { Env, Move } from "./intent.ts";
 import { moveTokens } from "./moves.ts";
 
 /** This implementation does not go by the tokens of the counter, so where the original does not write it is simply full again. */
@@ -23,6 +23,6 @@ export function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: nu
     ],
     stored,
   );
-  const move = { limit: WCU, milli: 1000, mustFit: false };
+  const move: Move = { limit: WCU, milli: 1000, whenShort: "owe" };
   moveTokens(builder, tk, { piece, move, refilledMilli: 0 });
 }

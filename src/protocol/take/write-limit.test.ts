@@ -19,7 +19,7 @@ function taking(milli: number, readingMs: number): Intent {
   const amounts = [{ limit: "rpm", milli }];
   return {
     ...blankIntent(readingMs),
-    moves: [{ limit: "rpm", milli, mustFit: true }],
+    moves: [{ limit: "rpm", milli, whenShort: "refuse" }],
     usage: { ...NO_USAGE, requests: 1, counted: amounts },
     parts: [{ of: {}, kind: "take", amounts }],
   };

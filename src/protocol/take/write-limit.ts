@@ -52,7 +52,7 @@ export function writeLimit(
   // Tokens that are set are known; to others the image may be wrong.
   const isAdded = before !== undefined && piece.how === "add";
   const levelMilli = after.tokensMilli + risenMilli;
-  const nothing = { limit: name, milli: 0, mustFit: false };
+  const nothing: Move = { limit: name, milli: 0, whenShort: "owe" };
   const mayHoldMore = intent.ignoreImageShortage && isAdded;
   const fits = fitting(after, mayHoldMore ? Number.POSITIVE_INFINITY : levelMilli, move ?? nothing);
   if (fits === "short") return "short";
@@ -83,7 +83,7 @@ export function writeLimit(
   moveTokens(builder, tk, { piece: exactly(piece, before, due), move: due, refilledMilli: spendableMilli });
   const { capacityMilli } = after.terms;
   if (due.milli < 0 && isAdded) env.dialect.capRebasedCredit(builder, before, capacityMilli + due.milli - liftMilli);
-  if (due.mustFit) return limit;
+  if (due.whenShort === "refuse") return limit;
   if (refill === undefined && due.milli <= 0 && tokensMilli >= 0) {
     if (isAdded) boundDebt(builder, after, due.milli - piece.milli, env);
     return limit;
