@@ -6,7 +6,8 @@ import { UsedResources } from "../adapters/dynamodb/usage-resources.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
-import type { HourCloser, ShardPlace } from "../protocol/usage/close-hours.ts";
+import type { ItemKey } from "../ports/item-store.ts";
+import type { HourCloser } from "../protocol/usage/close-hours.ts";
 import { faultFields } from "./log.ts";
 import type { SweepPosition } from "./sweep-ledger.ts";
 import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";
@@ -118,17 +119,17 @@ class Sweep {
     }
     if (hours === undefined) return true;
     const resources = await UsedResources.in(this.#parts.records, namespace.id);
-    for await (const places of inChunks(this.#buckets(namespace.id), CHUNK)) {
+    for await (const shards of inChunks(this.#buckets(namespace.id), CHUNK)) {
       if (this.#isOver()) return false;
-      await resources.add(places.map(({ bucket }) => bucket.resource));
-      await this.#close(namespace.id, places);
+      await resources.add(shards.map(({ bucket }) => bucket.resource));
+      await this.#close(namespace.id, shards);
       if (!(await this.#parts.ledger.save(this.#position))) return false;
     }
     await this.#closed(namespace.id, resources);
     return true;
   }
 
-  async *#buckets(namespaceId: string): AsyncGenerator<ShardPlace> {
+  async *#buckets(namespaceId: string): AsyncGenerator<ItemKey> {
     const { key: after = "BUCKET#" } = this.#position;
     const keys = this.#parts.records.query({
       index: NAMESPACE_INDEX,
@@ -140,49 +141,49 @@ class Sweep {
       const parsed = parseItemKey(keyIn(item));
       if (parsed === undefined || parsed.key.operation !== undefined) continue;
       const { bucket, shard } = parsed.key;
-      if (placeText({ bucket, shard }) !== after) yield { bucket, shard };
+      if (shardText({ bucket, shard }) !== after) yield { bucket, shard };
     }
   }
 
-  async #close(namespaceId: string, places: readonly ShardPlace[]): Promise<void> {
+  async #close(namespaceId: string, shards: readonly ItemKey[]): Promise<void> {
     const { scope, clock, log } = this.#parts;
     const { hours } = scope(namespaceId);
     if (hours === undefined) return;
     const { afterHours } = this.#position;
-    const answers = await hours.close(places, { nowMs: clock.now(), afterHours });
+    const answers = await hours.close(shards, { nowMs: clock.now(), afterHours });
     let { openHour, hasFailed } = this.#position;
     // Whether all shards of a bucket in shards that are among these have been idle for a while.
-    const split = new Map<string, { readonly bucket: ShardPlace["bucket"]; isIdle: boolean }>();
+    const split = new Map<string, { readonly bucket: ItemKey["bucket"]; isIdle: boolean }>();
     const damaged = new Set<string>();
     for (const [i, answer] of answers.entries()) {
-      const place = places[i]!;
+      const key = shards[i]!;
       this.#counts.bucketsSwept += 1;
       if (answer.kind === "unreadable") {
         // What it has counted is on no sheet, so the namespace is not closed beyond it.
         hasFailed = true;
         this.#counts.failures += 1;
         this.#counts.shardsUnreadable += 1;
-        damaged.add(place.bucket.id);
+        damaged.add(key.bucket.id);
         const { shard, attribute } = answer.cause;
         log.error("a bucket is damaged", { namespace: namespaceId, shard, attribute, ...faultFields(answer.cause) });
-        log.debug("bucket", placeFields(place));
+        log.debug("bucket", shardFields(key));
         continue;
       }
       if (answer.kind === "failed") {
         hasFailed = true;
         this.#counts.failures += 1;
         log.warn("a bucket could not be closed", { namespace: namespaceId, ...faultFields(answer.cause) });
-        log.debug("bucket", placeFields(place));
+        log.debug("bucket", shardFields(key));
         continue;
       }
       if (answer.kind === "gone") continue;
       this.#counts.hoursClosed += answer.hours;
       if (answer.kind === "open") openHour = Math.min(openHour ?? answer.openHour, answer.openHour);
       if (answer.shardCount < 2) continue;
-      const known = split.get(place.bucket.id) ?? { bucket: place.bucket, isIdle: true };
+      const known = split.get(key.bucket.id) ?? { bucket: key.bucket, isIdle: true };
       // An hour that ended just now may have been a busy one.
       known.isIdle &&= answer.kind === "closed" && (afterHours > 0 || answer.hours === 0);
-      split.set(place.bucket.id, known);
+      split.set(key.bucket.id, known);
     }
     for (const { bucket, isIdle } of split.values()) {
       const mayJoin = isIdle && !damaged.has(bucket.id);
@@ -190,11 +191,11 @@ class Sweep {
         this.#counts.shardsJoined += 1;
       }
     }
-    this.#position = { ...this.#position, key: placeText(places.at(-1)!), openHour, hasFailed };
+    this.#position = { ...this.#position, key: shardText(shards.at(-1)!), openHour, hasFailed };
   }
 
   /** Another shard of the bucket may be damaged: that is told when its turn comes. */
-  async #joined(hours: HourCloser, bucket: ShardPlace["bucket"]): Promise<boolean> {
+  async #joined(hours: HourCloser, bucket: ItemKey["bucket"]): Promise<boolean> {
     try {
       return await hours.joinIdle(bucket, this.#parts.clock.now());
     } catch (error) {
@@ -260,11 +261,11 @@ class Sweep {
   }
 }
 
-function placeFields({ bucket, shard }: ShardPlace) {
+function shardFields({ bucket, shard }: ItemKey) {
   return { entity: bucket.entityId, resource: bucket.resource, shard };
 }
 
 /** The sort key of a bucket's shard in the index of its namespace. */
-function placeText({ bucket, shard }: ShardPlace): string {
+function shardText({ bucket, shard }: ItemKey): string {
   return `BUCKET#${bucket.entityId}#${bucket.resource}#${shard}`;
 }

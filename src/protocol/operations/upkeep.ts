@@ -5,13 +5,13 @@ import type { Access } from "../../domain/config.ts";
 import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { BucketOwner, ListedBucket, Operation, OperationReply } from "../../ports/bucket-store.ts";
-import type { Item } from "../../ports/item-store.ts";
+import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { announce, installLimits, stampAccess } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { CloseOptions, ShardClosed } from "../decide/close.ts";
 import { resize } from "../shards/resize.ts";
 import { readWhole, withoutDeadline } from "../shards/whole.ts";
-import { closeHours, type ShardPlace } from "../usage/close-hours.ts";
+import { closeHours } from "../usage/close-hours.ts";
 import { bucketsOn } from "./list-buckets.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 
@@ -55,7 +55,7 @@ export abstract class BucketUpkeep {
   }
 
   /** Closes hours of shards that have been over for some time; see close-hours.ts. At most 100 shards. */
-  closeHours(shards: readonly ShardPlace[], options: CloseOptions): Promise<readonly ShardClosed[]> {
+  closeHours(shards: readonly ItemKey[], options: CloseOptions): Promise<readonly ShardClosed[]> {
     return closeHours(this.context, shards, options);
   }
 

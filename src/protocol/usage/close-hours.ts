@@ -18,15 +18,10 @@ import { readItems } from "../process/read-items.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { sheetedBy } from "./sheets.ts";
 
-export interface ShardPlace {
-  readonly bucket: BucketKey;
-  readonly shard: number;
-}
-
 /** What a sweep asks of the buckets of a namespace. */
 export interface HourCloser {
   /** At most 100 shards: one answer each, in order. */
-  close(shards: readonly ShardPlace[], options: CloseOptions): Promise<readonly ShardClosed[]>;
+  close(shards: readonly ItemKey[], options: CloseOptions): Promise<readonly ShardClosed[]>;
   /** Halves the shards of a bucket, if they were not split lately. True when it was done. */
   joinIdle(bucket: BucketKey, nowMs: number): Promise<boolean>;
 }
@@ -38,7 +33,7 @@ export interface HourCloser {
  */
 export async function closeHours(
   context: ProtocolContext,
-  shards: readonly ShardPlace[],
+  shards: readonly ItemKey[],
   options: CloseOptions,
 ): Promise<readonly ShardClosed[]> {
   const keys = shards.map(({ bucket, shard }): ItemKey => ({ bucket, shard }));
