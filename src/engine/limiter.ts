@@ -1,7 +1,6 @@
 import type { Tokens } from "../domain/amounts.ts";
 import type { Access } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
-import { RateLimitExceeded } from "../domain/errors.ts";
 import { checkEntityId, checkNamespace } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
@@ -35,6 +34,7 @@ import {
 } from "./policies.ts";
 import type { Question } from "./question.ts";
 import type { RefusalRequest, RefusalTotalsRequest } from "./refusal-counts.ts";
+import { exceededBy } from "./refused.ts";
 import type { AcquireRequest } from "./request.ts";
 import { checkBody, runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -98,7 +98,7 @@ export class Limiter extends StoredLimits {
   /** Takes the tokens and answers a lease, or throws `RateLimitExceeded`. Prefer `withLease`, which settles by itself. */
   async acquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Lease<Name>> {
     const outcome = await this.#acquire(request);
-    if (!outcome.ok) throw new RateLimitExceeded(outcome);
+    if (!outcome.ok) throw exceededBy(outcome);
     return outcome.lease as Lease<Name>;
   }
 

@@ -58,11 +58,16 @@ export interface RefusalTimes {
 }
 
 // Not on the refusal itself: it is part of the public interface.
-const OBSERVED = new WeakMap<Refusal, readonly ObservedBucket[]>();
+const OBSERVED = new WeakMap<Refusal, { readonly by: readonly ObservedBucket[]; readonly toldMs: number }>();
 
 /** The buckets that a refusal was decided by. */
 export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
-  return OBSERVED.get(refusal) ?? [];
+  return OBSERVED.get(refusal)?.by ?? [];
+}
+
+/** When the caller heard of a refusal, by the limiter's clock; 0 for one that was not made here. */
+export function toldAtMs(refusal: Refusal): number {
+  return OBSERVED.get(refusal)?.toldMs ?? 0;
 }
 
 const REMEMBERED = new WeakSet<Refusal>();
@@ -97,7 +102,7 @@ export function refusalOf(
   statuses[waitedFor] = primary;
   const levels = [...new Set(chain.map(({ bucket }) => bucket.entityId))];
   const refusal: Refusal = { ok: false, statuses, primary, retryAfterMs, levels };
-  OBSERVED.set(refusal, observed);
+  OBSERVED.set(refusal, { by: observed, toldMs: times.toldMs });
   return refusal;
 }
 

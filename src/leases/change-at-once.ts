@@ -1,8 +1,8 @@
-import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET } from "../domain/give-back.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import type { LeaseChanged } from "../engine/lease-writes.ts";
+import { exceededBy } from "../engine/refused.ts";
 import type { Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
 import type { LeaseStore } from "../ports/lease-store.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
@@ -10,7 +10,6 @@ import { REPEATS_MAX } from "./change-plan.ts";
 import { type ChargedShare, chargeOf } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
 import { bucketsOf, claimOf, claimsOf, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
-import { withStandings } from "./refused.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /**
@@ -34,7 +33,7 @@ export class ChangesAtOnce implements ChangeAttempts {
         // A store that has applied a change has called its draft before.
         return draft.made as Changed;
       case "refused":
-        throw withStandings(new RateLimitExceeded(reply.refusal), reply.refusal, this.#deps.engine);
+        throw exceededBy(reply.refusal);
       case "conflict":
         return undefined;
       case "keyLost":

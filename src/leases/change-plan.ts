@@ -1,8 +1,8 @@
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
+import type { LimitStanding } from "../domain/limit-standing.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { KeyFinish, KeyMark } from "../ports/lease-write.ts";
 import type { ResourceAmounts } from "./ledger.ts";
-import type { LimitStanding } from "./standing.ts";
 
 /** What a change takes: `debits` without a lower bound, `takes` only if it is there. A change has one of the two. */
 export interface ChargePlan {

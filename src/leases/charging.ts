@@ -1,9 +1,10 @@
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
 import type { BucketPosition } from "../engine/lease-part.ts";
+import { exceededBy } from "../engine/refused.ts";
+import { standingsOf } from "../engine/standing.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
 import { leaseNotStored } from "./errors.ts";
@@ -20,8 +21,6 @@ import {
   withSeen,
 } from "./ledger.ts";
 import { seenIn } from "./record-of.ts";
-import { withStandings } from "./refused.ts";
-import { standingsOf } from "./standing.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** A charge that can be given back, should the lease not be moved. */
@@ -70,7 +69,7 @@ export class Charging {
           return { share, held: heldAt(record, share.at, ticket), ticket, state: answer?.state };
         });
       case "refused":
-        throw withStandings(new RateLimitExceeded(taken.refusal), taken.refusal, this.#deps.engine);
+        throw exceededBy(taken.refusal);
       default:
         throw leaseNotStored(
           `A consume of the lease ${record.leaseId}`,

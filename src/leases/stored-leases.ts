@@ -1,5 +1,5 @@
 import { canonical } from "../domain/canonical.ts";
-import { RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
@@ -10,6 +10,7 @@ import { partsOf } from "../engine/limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "../engine/listing.ts";
 import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 import type { Refusal } from "../engine/refusal.ts";
+import { exceededBy } from "../engine/refused.ts";
 import type { DueLease, LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
@@ -31,7 +32,6 @@ import {
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
-import { withStandings } from "./refused.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
 import { type LeaseAnswer, LeaseTaking } from "./taking.ts";
 
@@ -86,7 +86,7 @@ export class StoredLeases {
   async acquire(request: LeaseRequest): Promise<Answered> {
     const outcome = await this.#take("acquire", request);
     if (!("ok" in outcome)) return outcome;
-    throw withStandings(new RateLimitExceeded(outcome), outcome, this.#deps.engine);
+    throw exceededBy(outcome);
   }
 
   /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */

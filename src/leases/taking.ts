@@ -1,11 +1,13 @@
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { LeaseRecord, OnExpiry } from "../domain/lease-record.ts";
+import type { LimitStanding } from "../domain/limit-standing.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
 import type { LeasePart } from "../engine/lease-part.ts";
 import type { Outcome } from "../engine/outcome.ts";
 import type { PartsDraft } from "../engine/plan.ts";
 import type { Refusal } from "../engine/refusal.ts";
 import type { AcquireRequest } from "../engine/request.ts";
+import { standingsOfParts } from "../engine/standing.ts";
 import { acquireWaiting } from "../engine/waiting.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
@@ -13,8 +15,6 @@ import { REPEATS_MAX } from "./change-plan.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import type { KeyedResult } from "./once.ts";
 import { recordOf } from "./record-of.ts";
-import { withStandings } from "./refused.ts";
-import { type LimitStanding, standingsOfParts } from "./standing.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** A take that was granted, as it is answered and remembered. JSON-safe. */
@@ -42,7 +42,7 @@ export class LeaseTaking {
   async take(taking: Taking, mark: KeyMark | undefined): Promise<KeyedResult<LeaseAnswer | Refusal>> {
     const draft = new Draft(taking, mark, this.#deps);
     const outcome = await this.#attempt(taking.asked, draft);
-    if (!outcome.ok) return { answer: withStandings(outcome, outcome, this.#deps.engine), isKept: false };
+    if (!outcome.ok) return { answer: outcome, isKept: false };
     const { lease } = outcome;
     if (lease.degraded !== false) return this.letThrough(taking, lease);
     const isWritten = draft.made !== undefined;

@@ -1,9 +1,9 @@
 import { RateLimitExceeded } from "../domain/errors.ts";
-import { standingsIn } from "../leases/refused.ts";
+import { refusalHeaders } from "../domain/rate-limit-headers.ts";
+import { standingsIn } from "../engine/refused.ts";
 import { corsFields, preflightFields } from "./cors.ts";
 import type { Inflight } from "./inflight.ts";
 import { internalProblem, Problem, problemResponse } from "./problem.ts";
-import { refusalHeaders } from "./rate-limit-headers.ts";
 import type { Gate, RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
 import { type RouteResponse, responseOf } from "./route-response.ts";

@@ -1,10 +1,11 @@
 import { findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import type { LimitStanding } from "../domain/limit-standing.ts";
 import { measureOf } from "../domain/measures.ts";
 import type { Availability } from "../engine/availability.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
 import { type BucketPosition, type LeasePart, positionsOf } from "../engine/lease-part.ts";
-import { type LimitStanding, standingOf, standingsOfParts } from "../leases/standing.ts";
+import { standingOf, standingsOfParts } from "../engine/standing.ts";
 import type { Answered } from "../leases/stored-leases.ts";
 
 // A take that is charged at once needs no record, and its answer says so by a lease without an id. It is what plain requests use,

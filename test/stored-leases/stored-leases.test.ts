@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import type { LeaseRecord } from "../../src/domain/lease-record.ts";
 import { leaseText } from "../../src/domain/stored-lease.ts";
 import { partsOf } from "../../src/engine/limiter-parts.ts";
+import { standingsIn } from "../../src/engine/refused.ts";
 import {
   LeaseClosed,
   Limit,
@@ -11,7 +12,6 @@ import {
   ValidationError,
   VersionError,
 } from "../../src/entry/index.ts";
-import { standingsIn } from "../../src/leases/refused.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
 import { DAY_MS, FULL, key1, openStoredLeases, openWorld, T0, taking } from "./kit.ts";

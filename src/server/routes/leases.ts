@@ -1,7 +1,7 @@
+import { grantHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
-import { grantHeaders } from "../rate-limit-headers.ts";
 import { NS, type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
 import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from "../schemas/input.ts";

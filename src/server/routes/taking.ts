@@ -1,8 +1,9 @@
 import { RateLimitExceeded, ResourceDisabled } from "../../domain/errors.ts";
+import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Refusal } from "../../engine/refusal.ts";
+import { exceededBy, standingsIn } from "../../engine/refused.ts";
 import type { AcquireRequest } from "../../engine/request.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
-import { standingsIn, withStandings } from "../../leases/refused.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { answerAtOnce } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
@@ -10,7 +11,6 @@ import { givenLimits } from "../given-limits.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import type { AcquireResult } from "../metrics.ts";
 import { given } from "../page.ts";
-import { grantHeaders, refusalHeaders } from "../rate-limit-headers.ts";
 import { type Call, NS, type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
 import { acquireBody } from "../schemas/input.ts";
@@ -62,10 +62,10 @@ export const takingRoutes: readonly Route[] = [
 type TakeCall = Call<undefined, z.output<typeof acquireBody>>;
 
 async function acquire(call: TakeCall): Promise<RouteResponse> {
-  const { service, namespace, storedLeases } = call;
+  const { namespace, storedLeases } = call;
   const { request, isAtOnce } = requested(call);
   const taken = isAtOnce ? await takenAtOnce(call, request) : await storedLeases.acquire(request);
-  if ("statuses" in taken) throw withStandings(new RateLimitExceeded(taken), taken, service);
+  if ("statuses" in taken) throw exceededBy(taken);
   const { lease } = taken;
   if (lease.leaseId === null) return { status: 200, body: lease, headers: headersOf(taken, call) };
   const location = `/v1/namespaces/${namespace}/leases/${lease.leaseId}`;
@@ -79,7 +79,7 @@ async function attempt(call: TakeCall): Promise<RouteResponse> {
   if (!("statuses" in taken)) {
     return { status: 200, body: { ok: true, lease: taken.lease }, headers: headersOf(taken, call) };
   }
-  const { ok, statuses, primary, retryAfterMs } = withStandings(taken, taken, service);
+  const { ok, statuses, primary, retryAfterMs } = taken;
   const headers = refusalHeaders(taken, standingsIn(taken), service.settings.units);
   return { status: 200, body: { ok, statuses, primary, retryAfterMs }, headers };
 }

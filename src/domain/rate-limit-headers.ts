@@ -1,6 +1,6 @@
-import type { Status } from "../domain/status.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { LimitStanding } from "../leases/standing.ts";
+import { TOTAL_RESOURCE } from "./bucket-key.ts";
+import type { LimitStanding } from "./limit-standing.ts";
+import type { Status } from "./status.ts";
 
 /** `RateLimit-Policy` and `RateLimit` of a grant, by draft-ietf-httpapi-ratelimit-headers-10. */
 export function grantHeaders(

@@ -7,25 +7,8 @@ import { NO_MARKS } from "../domain/kinds/kind.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
-import { type BucketPosition, type LeasePart, positionsOf } from "../engine/lease-part.ts";
-
-/** How one limit of one level stands: what header fields for clients are made of. JSON-safe. */
-export interface LimitStanding {
-  readonly entityId: string;
-  readonly resource: string;
-  /** The limit's name. */
-  readonly limit: string;
-  /** 0 the entity that asked, 1 the first parent that counts the request, and so on. */
-  readonly level: number;
-  /** Whole tokens, negative in debt. */
-  readonly available: number;
-  /** Whole tokens in force. */
-  readonly capacity: number;
-  /** In which time an empty limit fills up by dripping, or how long a session lasts; null for a calendar quota, or never. */
-  readonly windowMs: number | null;
-  /** Until it is full or resets; null when it is full, or never is. */
-  readonly fullInMs: number | null;
-}
+import type { LimitStanding } from "../domain/limit-standing.ts";
+import { type BucketPosition, type LeasePart, positionsOf } from "./lease-part.ts";
 
 /** A level, and those of its limits that are shown; absent: all of the set, or of the bucket. */
 interface StandingLevel {
@@ -35,11 +18,17 @@ interface StandingLevel {
   readonly level: number;
 }
 
+/** `calendar`: undefined where it does not matter when a limit is full. */
+interface StandingTime {
+  readonly nowMs: number;
+  readonly calendar: Calendar | undefined;
+}
+
 /** The standings of all limits of one level by a state that stands for `nowMs`. */
 export function standingsOf(
   { bucket, set, limits = set?.limits, level }: StandingLevel,
   state: BucketState,
-  { nowMs, calendar }: { readonly nowMs: number; readonly calendar: Calendar },
+  { nowMs, calendar }: StandingTime,
 ): readonly LimitStanding[] {
   const names = limits?.map(({ name }) => name) ?? configured(state);
   return names.flatMap((name) => {
@@ -53,7 +42,7 @@ export function standingOf(
   held: LimitState,
   { bucket, level }: Pick<StandingLevel, "bucket" | "level">,
   state: BucketState,
-  { nowMs, calendar }: { readonly nowMs: number; readonly calendar: Calendar },
+  { nowMs, calendar }: StandingTime,
 ): LimitStanding {
   const availableNowMilli = availableMilli(state, held, nowMs);
   return {
@@ -64,12 +53,15 @@ export function standingOf(
     available: wholeTokens(availableNowMilli),
     capacity: wholeTokens(held.terms.capacityMilli),
     windowMs: finite(rulesOf(held.limit).lengthMs(held.limit, held.terms)),
-    fullInMs: fullIn(held, {
-      missingMilli: held.terms.capacityMilli - availableNowMilli,
-      epochMs: state.epochMs,
-      nowMs: Math.max(nowMs, state.epochMs),
-      calendar,
-    }),
+    fullInMs:
+      calendar === undefined
+        ? null
+        : fullIn(held, {
+            missingMilli: held.terms.capacityMilli - availableNowMilli,
+            epochMs: state.epochMs,
+            nowMs: Math.max(nowMs, state.epochMs),
+            calendar,
+          }),
   };
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type BareItem, type Item, serializeList } from "structured-headers";
-import type { LimitStanding } from "../leases/standing.ts";
+import type { LimitStanding } from "./limit-standing.ts";
 import { grantHeaders, refusalHeaders } from "./rate-limit-headers.ts";
 
 const ascii = fc.string({
