@@ -92,6 +92,7 @@ export class Acquirer {
     this.client = new StoreClient(deps, settings, this.listeners);
     this.#maker = {
       client: this.client,
+      calendar: deps.calendar,
       now: () => deps.clock.now(),
       allows: (link) => this.#allows(link),
       degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),

@@ -1,7 +1,8 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
-import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
+import { LeaseClosed, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
@@ -11,6 +12,7 @@ import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf, remainingIn, seenIn } from "./lease-part.ts";
+import { exceededBy } from "./refused.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
@@ -20,6 +22,7 @@ export type LeaseStatus = "open" | "settled" | "rolledBack";
 /** What a lease needs of the limiter that gave it. */
 export interface LeaseMaker {
   readonly client: StoreClient;
+  readonly calendar: Calendar;
   now(): number;
   /** Whether a fault of the store lets this entity's work through. */
   allows(link: ChainLink): boolean;
@@ -127,7 +130,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);
     const taken = await this.core.maker.client.takeMore(demands, levels);
-    if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
+    if (taken.kind === "refused") throw exceededBy(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
     const tickets = demands.map((_, i) => taken.answers[i]?.ticket ?? PLAIN_TICKET);
     // The lease may have been closed while the store was asked. A later rollback would not give this back.

@@ -1,4 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { canonical } from "../domain/canonical.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -18,6 +19,9 @@ const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
 /** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 
+/** The calendar by which its quotas reset. */
+export let calendarOfLease: (lease: Lease) => Calendar;
+
 /**
  * Tokens that were taken for a piece of work. Correct them while it runs. `settle` keeps them, `rollback` gives all of
  * them back. `await using lease = …` rolls back unless the lease was settled, as a database transaction does.
@@ -25,6 +29,7 @@ export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 export class Lease<Measure extends string = string> extends LeaseResource<Measure> {
   static {
     partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
+    calendarOfLease = (lease) => lease.core.maker.calendar;
   }
 
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
