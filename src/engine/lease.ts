@@ -7,6 +7,7 @@ import { shown } from "../domain/names.ts";
 import { allDone } from "./all-done.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
+import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */
 export interface SettleOptions {
@@ -119,6 +120,21 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     this.core.status = "rolledBack";
     if (this.#others === undefined) return this.giveAllBack();
     await allDone([this.giveAllBack(), ...Array.from(this.#others.values(), (other) => other.rollback())]);
+  }
+
+  /**
+   * Passes a stream on, each chunk as it is and as soon as it is there, and settles the lease once: at the end, when
+   * its reader leaves (`break`, `return()`, `cancel()`), when the stream fails, or when `lease.signal` is aborted. It
+   * settles by what the chunks told (`usageOf`, `outputOf`), else as charged; a stream that fails before its first
+   * chunk is given back. Read the stream while the lease is open, so within the body of `withLease`.
+   */
+  track<Chunk>(stream: ReadableStream<Chunk>, options?: TrackOptions<Chunk, Measure>): ReadableStream<Chunk>;
+  track<Chunk>(stream: AsyncIterable<Chunk>, options?: TrackOptions<Chunk, Measure>): AsyncIterableIterator<Chunk>;
+  track<Chunk>(
+    stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
+    options?: TrackOptions<Chunk, Measure>,
+  ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
+    return track(this, stream, options ?? {});
   }
 
   /** All is checked before anything is charged. */

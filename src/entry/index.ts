@@ -59,6 +59,7 @@ export type { Refusal } from "../engine/refusal.ts";
 export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type { StoredSet } from "../engine/stored-lists.ts";
+export type { TrackOptions } from "../engine/track.ts";
 export type {
   AcquiredEvent,
   ChargedEvent,

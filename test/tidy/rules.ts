@@ -48,9 +48,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   migrate: { folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
   server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
-  // Its types are those of the library; at run time it needs the errors and names of the domain, and `fetch`.
-  client: { folders: ["domain"], packages: [], types: ["engine", "leases"] },
+  // Its types are those of the library; at run time it needs the errors and names of the domain, streams that are tracked, and `fetch`.
+  client: { folders: ["domain", "engine/track.ts"], packages: [], types: ["engine", "leases"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  llm: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: {
     // Small files that need nothing else: what they bring along is loaded by every visitor.
     folders: ["domain/amount-text.ts", "domain/own-usage.ts", "domain/reset-names.ts", "domain/usage-export.ts"],
