@@ -1,0 +1,3 @@
+export { estimateTokens } from "../llm/estimate-tokens.ts";
+export { TOKEN_KINDS, type TokenKind, type TokenUsage } from "../llm/kinds.ts";
+export { type KindWeights, type MeasureWeights, type Meter, meter, type Weights } from "../llm/meter.ts";
