@@ -51,7 +51,8 @@ test("the package is lean: small, in few files, without source maps, and install
   const bytes = (await Promise.all(files.map((file) => stat(file)))).reduce((sum, { size }) => sum + size, 0);
   const packedBytes = (await stat(project.tarball)).size;
   // 5.7 MB, 19.6 MB and 3,050 files before library and command line were one bundle, and a declaration was there once.
-  assert.ok(packedBytes < 1_200_000, `${packedBytes} bytes packed`);
+  // 1.2 MB before the entries for frameworks, LLM clients, telemetry and other machines.
+  assert.ok(packedBytes < 1_500_000, `${packedBytes} bytes packed`);
   assert.ok(bytes < 3_500_000, `${bytes} bytes`);
   assert.ok(files.length < 400, `${files.length} files`);
   assert.deepEqual(
@@ -406,7 +407,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Addresses without their passwords, ids that audit refuses, changes of one system setting, and changes that are made only where
   // nothing else changed: 2 kB. Namespaces with due leases by one question, what a lease owes: 0.5 kB.
   // Rules of a row that are the same on every store, kinds in tables, pages that cost what they show: 4 kB.
-  assert.ok(limiter.bytes < 212_000, `${limiter.bytes} bytes`);
+  // 212 kB before streams that a lease tracks, and header fields.
+  assert.ok(limiter.bytes < 216_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
