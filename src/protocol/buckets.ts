@@ -37,7 +37,7 @@ import { JoinFirst } from "./shards/join-first.ts";
 import { pickOther, pickShard } from "./shards/pick.ts";
 import { replacementShard } from "./shards/stand-in.ts";
 import type { JobOutcome } from "./take/job.ts";
-import { ticketOfJob } from "./take/ticket.ts";
+import { imageAfterJob, ticketOfJob } from "./take/ticket.ts";
 import { SheetQueue } from "./usage/sheet-queue.ts";
 
 /** Buckets made of single-item conditional writes: exact without a lock. See docs/protocol.md. */
@@ -199,7 +199,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
-    return { kind: "taken", state: wholeAround(this.context, image), ticket };
+    return { kind: "taken", state: wholeAround(this.context, imageAfterJob(claim, outcome)), ticket };
   }
 
   /** Whether a claim can be taken as it is: its bucket is known, in one piece, and not known to be short. */

@@ -224,3 +224,26 @@ function counting(store: Store): { readonly counted: Store; readonly calls: stri
   });
   return { counted, calls };
 }
+
+for (const [name, open] of EVERY_STORE) {
+  test(`${name}: of takes that were sent together, each is told what was left after it`, async (t) => {
+    const clock = new SimulatedClock(1_800_000_000_000);
+    const { store, options } = open(clock, t);
+    const limiter = await RateLimiter.open({ ...options, store, clock });
+    const request = {
+      ...{ entityId: "key-1", resource: "gpt-4", consume: { rpm: 1, day: 10 } },
+      limits: [Limit.perDay("rpm", 60), Limit.quota("day", 100, { reset: "daily", soft: true })],
+    };
+    await limiter.acquire(request);
+    const leases = await Promise.all(Array.from({ length: 12 }, () => limiter.acquire(request)));
+    const left = (limit: string) =>
+      leases.map(({ remaining }) => remaining.find((one) => one.limit === limit)?.available as number);
+    const downFrom = (first: number, step: number) => leases.map((_, i) => first - i * step);
+    assert.deepEqual(left("rpm"), downFrom(58, 1));
+    assert.deepEqual(left("day"), downFrom(80, 10));
+    assert.deepEqual(
+      leases.map(({ overdrawn }) => overdrawn.length),
+      leases.map((_, i) => (80 - i * 10 < 0 ? 1 : 0)),
+    );
+  });
+}

@@ -7,7 +7,7 @@ import type { ShardLanes } from "../process/shard-lanes.ts";
 import { wholeAround } from "../shards/gather.ts";
 import { fullestShard } from "../shards/pick.ts";
 import { replacementShard } from "../shards/stand-in.ts";
-import { ticketOfJob } from "../take/ticket.ts";
+import { imageAfterJob, ticketOfJob } from "../take/ticket.ts";
 import { notRead } from "./crediting.ts";
 
 /** Takes more for a lease that holds something, into debt if need be: the price of work that was done. */
@@ -32,7 +32,7 @@ export async function debit(
     if (outcome.kind === "short") return { kind: "tooDeep" };
     if (outcome.kind !== "taken") return { kind: "unavailable", applied: "no", cause: notDebited(outcome.kind, held) };
     const ticket = ticketOfJob(job, outcome, context.env);
-    return { kind: "applied", state: wholeAround(context, outcome.image), ticket };
+    return { kind: "applied", state: wholeAround(context, imageAfterJob(held, outcome)), ticket };
   }
   return { kind: "unavailable", applied: "no", cause: notDebited("elsewhere", held) };
 }

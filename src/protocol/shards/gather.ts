@@ -261,6 +261,7 @@ export function isWholeOf({ shardCount }: BucketCache, { limits }: BucketState):
 export function wholeAround({ caches, env }: ProtocolContext, image: Image): BucketState {
   if (image.shardCount === 1) return image.state;
   const images = caches.of(image.key.bucket).images();
-  const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
+  const isThis = ({ key, shardCount }: Image) => key.shard === image.key.shard && shardCount === image.shardCount;
+  const states = (images.length === 0 ? [image] : images).map((one) => (isThis(one) ? image : one).state);
   return wholeOf(states, env.calendar);
 }
