@@ -16,6 +16,7 @@ export const ENTRIES = [
   "infra",
   "cdk",
   "server",
+  "express-rate-limit-store",
   "testing",
 ];
 

@@ -327,6 +327,11 @@ export const PAGES: readonly Page[] = [
     ],
   },
   {
+    entry: "express-rate-limit-store",
+    text: "A store for express-rate-limit 7 and 8. [Its guide](../guide/express-rate-limit.md) has an example.",
+    groups: [{ title: "The store", names: ["LimiterStore", "LimiterStoreOptions", "LimiterStoreInfo"] }],
+  },
+  {
     entry: "testing",
     text: "What the package's own tests use: a clock that stands still, chance by a seed, faults, the contract of a store, an exact model.",
     groups: [

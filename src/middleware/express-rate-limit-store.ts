@@ -47,7 +47,7 @@ const DIGEST = "sha256-";
  */
 export class LimiterStore {
   /** Stores with the same prefix, in this process or another, share their counts. */
-  readonly localKeys = false;
+  readonly localKeys: boolean = false;
   /** Comes before every key. */
   readonly prefix: string;
   readonly #limiter: Limiter | Promise<Limiter>;

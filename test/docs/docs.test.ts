@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -32,6 +32,8 @@ function fileOf(example: Example): string {
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "docs-"));
+  // Examples import frameworks by their names.
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   for (const example of examples) {
     await mkdir(dirname(fileOf(example)));
     await writeFile(fileOf(example), example.text);
