@@ -163,7 +163,8 @@ export const PAGES: readonly Page[] = [
           "subscribers.",
         names: [
           ...["CHANNELS", "AcquiredEvent", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
-          ...["UnavailableEvent", "DegradedEvent", "LimitsChangedEvent"],
+          ...["UnavailableEvent", "DegradedEvent", "LimitsChangedEvent", "AcquireEndedEvent", "DisabledEvent"],
+          ...["WaitBeganEvent", "WaitEndedEvent", "LeaseOpenedEvent", "LeaseEndedEvent"],
         ],
       },
       {

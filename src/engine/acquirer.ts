@@ -8,6 +8,7 @@ import { checkBucketResource, checkEntityId, checkResource } from "../domain/nam
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Returned } from "../ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
+import { AcquireWatch } from "./acquire-watch.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { Deadline, keptBy } from "./deadline.ts";
 import { DenyMemory } from "./deny-memory.ts";
@@ -65,6 +66,7 @@ export class Acquirer {
   /** Who hears of writes: stored leases tell them of theirs. */
   readonly listeners: Listeners;
   readonly refusals: RefusalCounts;
+  readonly watch: AcquireWatch;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -84,8 +86,9 @@ export class Acquirer {
     this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
     this.#publisher = new EventPublisher(deps.events, settings);
     this.refusals = new RefusalCounts(deps, settings, this.#publisher);
-    const { returns, clock, scope } = deps;
+    const { returns, clock, scope, events } = deps;
     const { namespace } = settings;
+    this.watch = new AcquireWatch({ events, clock, namespace, storeName: deps.store.name });
     this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny: this.deny });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
     this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };
@@ -95,8 +98,7 @@ export class Acquirer {
       calendar: deps.calendar,
       now: () => deps.clock.now(),
       allows: (link) => this.#allows(link),
-      degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),
-      unavailable: (link, cause) => this.#publisher.unavailable(link.bucket, cause),
+      publisher: this.#publisher,
     };
   }
 

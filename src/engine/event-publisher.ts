@@ -2,7 +2,8 @@ import { type Amount, tokensByName } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { AcquiredEvent, ChargedEvent, GaveBackEvent } from "../ports/events.ts";
+import type { AcquiredEvent, ChargedEvent, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
+import type { Clock } from "../ports/system.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
 import type { Demand } from "./request.ts";
@@ -18,11 +19,13 @@ interface About {
 export class EventPublisher {
   readonly #events: EngineDeps["events"];
   readonly #acquired: EngineDeps["events"]["acquired"];
+  readonly #leaseEnded: EngineDeps["events"]["leaseEnded"];
   readonly #namespace: string;
 
   constructor(events: EngineDeps["events"], settings: Settings) {
     this.#events = events;
     this.#acquired = events.acquired;
+    this.#leaseEnded = events.leaseEnded;
     this.#namespace = settings.namespace;
   }
 
@@ -86,6 +89,13 @@ export class EventPublisher {
     if (this.#events.degraded.active) {
       this.#events.degraded.publish({ namespace: this.#namespace, entityId, resource, reason, cause });
     }
+  }
+
+  leaseEnded(lease: object, part: LeasePart, status: LeaseEndedEvent["status"], clock: Pick<Clock, "now">): void {
+    if (!this.#leaseEnded.active) return;
+    const { entityId, resource, takenAtMs } = part;
+    const heldMs = Math.max(0, clock.now() - takenAtMs);
+    this.#leaseEnded.publish({ namespace: this.#namespace, entityId, resource, lease, status, heldMs });
   }
 
   #acquiredFrom(

@@ -11,6 +11,7 @@ import { type Demand, demandOf } from "./request.ts";
 
 /** What was taken for a request on one of its resources. */
 export interface LeasePart {
+  readonly entityId: string;
   readonly resource: string;
   readonly demands: readonly Demand[];
   /** One for each demand that wanted something; none where the store was not reached. */
@@ -34,6 +35,10 @@ export class SinglePart implements LeasePart {
     this.#take = take;
     this.#answer = answer;
     this.#left = answer.shared?.tokensLeft();
+  }
+
+  get entityId(): string {
+    return this.#link.bucket.entityId;
   }
 
   get resource(): string {

@@ -10,6 +10,7 @@ import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
+import type { EventPublisher } from "./event-publisher.ts";
 import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf, remainingIn, seenIn } from "./lease-part.ts";
 import { exceededBy } from "./refused.ts";
@@ -26,10 +27,7 @@ export interface LeaseMaker {
   now(): number;
   /** Whether a fault of the store lets this entity's work through. */
   allows(link: ChainLink): boolean;
-  /** Publishes that something could not be stored. */
-  degraded(link: ChainLink, reason: string, cause: unknown): void;
-  /** Publishes that an outage has kept a lease from taking more. */
-  unavailable(link: ChainLink, cause: unknown): void;
+  readonly publisher: EventPublisher;
 }
 
 /** What all resources of a lease share. */
@@ -192,9 +190,9 @@ export abstract class LeaseResource<Measure extends string = string> {
     }
     if (outcome === "unknown") {
       ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
-      return this.core.maker.degraded(link, "an adjustment may not be stored", undefined);
+      return this.core.maker.publisher.degraded(link.bucket, "an adjustment may not be stored", undefined);
     }
-    this.core.maker.degraded(link, "an adjustment could not be stored", undefined);
+    this.core.maker.publisher.degraded(link.bucket, "an adjustment could not be stored", undefined);
     if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
@@ -277,7 +275,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     else ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
-    this.core.maker.degraded(this.#linkAt(level), reason, undefined);
+    this.core.maker.publisher.degraded(this.#linkAt(level).bucket, reason, undefined);
   }
 
   /** `charges`: for each level. */
@@ -315,14 +313,14 @@ export abstract class LeaseResource<Measure extends string = string> {
     const { link } = this.#entity;
     const { entityId, resource } = link.bucket;
     if (!this.core.maker.allows(link)) {
-      this.core.maker.unavailable(link, cause);
+      this.core.maker.publisher.unavailable(link.bucket, cause);
       throw new RateLimiterUnavailable(
         `The store is unavailable, so no more was consumed for ${entityId} on ${resource}; the lease holds what it held before.`,
         { cause },
       );
     }
     this.core.degradedReason = "the store was unavailable when more was consumed";
-    this.core.maker.degraded(link, this.core.degradedReason, cause);
+    this.core.maker.publisher.degraded(link.bucket, this.core.degradedReason, cause);
   }
 }
 

@@ -91,7 +91,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   async settle(totals?: Tokens<Measure | "requests">, options?: SettleOptions): Promise<void> {
     if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
     if (this.core.status !== "open") return;
-    this.core.status = "settled";
+    this.#close("settled");
     if (this.#others === undefined) return this.flushPendingDebits();
     await this.#flushAll();
   }
@@ -103,7 +103,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     const changes = this.#changesTo(totals, also);
     this.core.settledWith = by;
     // Closed at once: what is asked of the lease meanwhile comes too late.
-    this.core.status = "settled";
+    this.#close("settled");
     const changed = allDone(changes.map((change) => change()));
     const flush = () => this.#flushAll();
     await allDone<unknown>([changed, changed.then(flush, flush)]);
@@ -117,7 +117,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   /** Gives everything back, on every resource, and closes the lease. A second call does nothing. */
   async rollback(): Promise<void> {
     if (this.core.status !== "open") return;
-    this.core.status = "rolledBack";
+    this.#close("rolledBack");
     if (this.#others === undefined) return this.giveAllBack();
     await allDone([this.giveAllBack(), ...Array.from(this.#others.values(), (other) => other.rollback())]);
   }
@@ -135,6 +135,11 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     options?: TrackOptions<Chunk, Measure>,
   ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
     return track(this, stream, options ?? {});
+  }
+
+  #close(status: "settled" | "rolledBack"): void {
+    this.core.status = status;
+    this.core.maker.publisher.leaseEnded(this, this.part, status, this.core.maker);
   }
 
   /** All is checked before anything is charged. */

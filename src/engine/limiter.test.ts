@@ -323,7 +323,7 @@ test("a refusal can be sent as it is: header, JSON and problem details", async (
   assert.deepEqual(problem["violated-policies"], ["rpm"]);
 });
 
-test("whoever listens hears of grants, refusals, give-backs and changed limits", async () => {
+test("whoever listens hears of grants, refusals, leases, give-backs and changed limits", async () => {
   const heard: string[] = [];
   const listeners = Object.values(CHANNELS).map((name) => [name, () => heard.push(name)] as const);
   for (const [name, listen] of listeners) diagnostics.subscribe(name, listen);
@@ -335,5 +335,14 @@ test("whoever listens hears of grants, refusals, give-backs and changed limits",
   } finally {
     for (const [name, listen] of listeners) diagnostics.unsubscribe(name, listen);
   }
-  assert.deepEqual(heard, [CHANNELS.limitsChanged, CHANNELS.acquired, CHANNELS.refused, CHANNELS.gaveBack]);
+  assert.deepEqual(heard, [
+    CHANNELS.limitsChanged,
+    CHANNELS.acquired,
+    CHANNELS.leaseOpened,
+    CHANNELS.acquireEnded,
+    CHANNELS.refused,
+    CHANNELS.acquireEnded,
+    CHANNELS.leaseEnded,
+    CHANNELS.gaveBack,
+  ]);
 });

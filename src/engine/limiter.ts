@@ -112,7 +112,9 @@ export class Limiter extends StoredLimits {
 
   /** `tryAcquire` without a promise, on memory and SQLite. It cannot wait; DynamoDB throws `sync_unsupported`. */
   tryAcquireSync<const Name extends string = string>(request: Omit<AcquireRequest<Name>, "wait">): Outcome<Name> {
-    return this.#acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
+    const acquirer = this.#acquirer;
+    if (!acquirer.watch.isActive) return acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
+    return acquirer.watch.acquireSync(request, () => acquirer.attemptSync(request)) as Outcome<Name>;
   }
 
   /**
@@ -365,6 +367,11 @@ export class Limiter extends StoredLimits {
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {
+    if (this.#acquirer.watch.isActive) return this.#acquirer.watch.acquire(request, () => this.#attempt(request));
+    return this.#attempt(request);
+  }
+
+  #attempt(request: AcquireRequest): Promise<Outcome> {
     if (request?.wait === undefined) return this.#acquirer.attempt(request, undefined);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }

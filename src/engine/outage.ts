@@ -14,11 +14,11 @@ export function notReached({ entityId, resource }: AcquireRequest, cause: unknow
 
 /** What a lease holds on each resource that was let through uncounted: nothing. */
 export function uncountedParts(
-  { resource, also }: AcquireRequest,
+  { entityId, resource, also }: AcquireRequest,
   demands: readonly Demand[],
   nowMs: number,
 ): { readonly part: LeasePart; readonly others: readonly LeasePart[] } {
-  const nothing = { taken: [], takenAtMs: nowMs };
+  const nothing = { entityId, taken: [], takenAtMs: nowMs };
   const own = demands.filter(({ bucket }) => bucket.resource === resource);
   const others = Object.keys(also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
   return { part: { resource, demands: own, ...nothing }, others };

@@ -174,14 +174,15 @@ export function leaseParts(
   answers: readonly TakenAnswer[],
 ): readonly LeasePart[] {
   const takenAtMs = answers[0]?.readingMs ?? nowMs;
-  if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers, takenAtMs }];
+  const { entityId } = request;
+  if (parts.length === 0) return [{ entityId, resource: request.resource, demands, taken: answers, takenAtMs }];
   const bounds = [0, ...parts, demands.length];
   const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i] as TakenAnswer]));
   return bounds.slice(0, -1).map((from, i) => {
     const own = demands.slice(from, bounds[i + 1]);
     const taken = claimsOf(own).map(({ bucket }) => byBucket.get(bucket.id) as TakenAnswer);
     const resource = own[0]?.bucket.resource ?? request.resource;
-    return { resource, demands: own, taken, takenAtMs };
+    return { entityId, resource, demands: own, taken, takenAtMs };
   });
 }
 

@@ -1,6 +1,7 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { BucketStore, Returned } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
+import type { AcquireWatch } from "./acquire-watch.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import type { Outcome } from "./outcome.ts";
@@ -16,6 +17,7 @@ export interface Waiting {
 
 /** What waiting needs of an acquirer. */
 interface Attempts {
+  readonly watch: Pick<AcquireWatch, "waitBegan" | "waitEnded">;
   readonly room: WaitingRoom;
   attempt(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
   peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
@@ -48,6 +50,7 @@ async function attempts(acquirer: Attempts, clock: Clock, request: AcquireReques
     if (outcome?.ok) return outcome;
     turn.join();
     hasWaited = true;
+    acquirer.watch.waitBegan(request);
     for (; ; outcome = undefined) {
       const leftMs = deadlineMs - clock.now();
       if (!turn.isHead()) {
@@ -64,6 +67,7 @@ async function attempts(acquirer: Attempts, clock: Clock, request: AcquireReques
     }
   } finally {
     turn.leave();
+    if (hasWaited) acquirer.watch.waitEnded(request, Math.max(0, clock.now() - startedMs));
   }
 }
 

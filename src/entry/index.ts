@@ -62,12 +62,18 @@ export type { StoredSet } from "../engine/stored-lists.ts";
 export type { TrackOptions } from "../engine/track.ts";
 export type {
   AcquiredEvent,
+  AcquireEndedEvent,
   ChargedEvent,
   DegradedEvent,
+  DisabledEvent,
   GaveBackEvent,
+  LeaseEndedEvent,
+  LeaseOpenedEvent,
   LimitsChangedEvent,
   RefusedEvent,
   UnavailableEvent,
+  WaitBeganEvent,
+  WaitEndedEvent,
 } from "../ports/events.ts";
 export type { Store } from "../ports/store.ts";
 export { Limit } from "./limits.ts";

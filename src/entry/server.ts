@@ -1,4 +1,3 @@
-import { steadySeconds } from "../adapters/system/clock.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
 import { dashboard, noDashboard } from "../server/dashboard-page.ts";
@@ -97,7 +96,7 @@ export async function startService(options: ServiceOptions, ownsProcess: boolean
   try {
     partsOf(limiter);
     const page = settings.dashboard ? dashboard() : noDashboard();
-    const core = new ServiceCore({ limiter, settings, version: packageVersion(), page, seconds: steadySeconds });
+    const core = new ServiceCore({ limiter, settings, version: packageVersion(), page });
     return serviceOf(core, async () => (given === undefined ? limiter.close() : undefined), ownsProcess);
   } catch (error) {
     if (given === undefined) await limiter.close();

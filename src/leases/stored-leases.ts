@@ -33,7 +33,7 @@ import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
-import { type LeaseAnswer, LeaseTaking } from "./taking.ts";
+import { type LeaseAnswer, LeaseTaking, type Taking } from "./taking.ts";
 
 /** How stored leases behave; every value given, defaults belong to the public edge. */
 export interface StoredLeasesOptions extends HoldDefaults {
@@ -226,6 +226,15 @@ export class StoredLeases {
     const { asked, holdMs, onExpiry } = checkLeaseRequest(request, this.#options);
     const { idempotencyKey } = request;
     const taking = { asked, holdMs, onExpiry, idempotencyKey };
+    const take = () => this.#taken(operation, taking);
+    const { watch } = this.#deps.acquirer;
+    if (!watch.isActive) return take();
+    // A repeat is an answer to a request that was told already.
+    return watch.run(asked, take, (told) => ("ok" in told ? "refused" : told.replayed ? undefined : "acquired"));
+  }
+
+  async #taken(operation: string, taking: Taking): Promise<Answered | Refusal> {
+    const { asked, holdMs, onExpiry, idempotencyKey } = taking;
     const { signal: _, requestId: __, ...asks } = asked;
     const { answer, replayed } = await this.#once.run<LeaseAnswer | Refusal>(
       { idempotencyKey, asks: { [operation]: asks, holdMs, onExpiry }, waits: asked.wait !== undefined },

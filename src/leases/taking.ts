@@ -76,6 +76,7 @@ export class LeaseTaking {
     return acquireWaiting(
       {
         room: acquirer.room,
+        watch: acquirer.watch,
         attempt: (_, waiting) => acquirer.attempt(unaborted, waiting, drafted),
         peek: (_, waiting) => acquirer.peek(unaborted, waiting),
         refused: (_, refusal) => acquirer.refused(unaborted, refusal),

@@ -40,6 +40,8 @@ export interface RefusedEvent {
   readonly retryAfterMs: number;
   /** Whether it was answered from memory, without asking the store. */
   readonly remembered: boolean;
+  /** True: a middleware in shadow mode asked, and the request went on all the same. */
+  readonly shadow?: true;
   /** The `requestId` of the request. */
   readonly requestId?: string;
 }
@@ -116,6 +118,81 @@ export interface LimitsChangedEvent {
   readonly resource?: string;
 }
 
+/** A request for tokens has ended. There is one event for each; none for a request that was not valid or came after `close`. */
+export interface AcquireEndedEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** The entity that asked. */
+  readonly entityId: string;
+  /** The resource that it asked for. */
+  readonly resource: string;
+  /**
+   * `acquired`: it got a lease, also one that an outage let through. `refused`: a limit was short. `disabled`: the
+   * resource is switched off. `unavailable`: an outage blocked it. `canceled`: its signal was aborted.
+   */
+  readonly result: "acquired" | "refused" | "disabled" | "unavailable" | "canceled";
+  /** From the call to its answer in ms, with fractions; waiting for tokens is part of it. */
+  readonly durationMs: number;
+  /** The name of the store: `memory`, `sqlite:FILE`, `dynamodb:TABLE`. */
+  readonly store: string;
+  /** Of the results `disabled` and `unavailable`: what was thrown. */
+  readonly error?: unknown;
+  /** The `requestId` of the request. */
+  readonly requestId?: string;
+}
+
+/** A request met a resource that is switched off, for its entity or for a parent that is charged with it. */
+export interface DisabledEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** The entity that asked. */
+  readonly entityId: string;
+  /** The resource that it asked for. */
+  readonly resource: string;
+  /** The scope at which it was disabled, as `ResourceDisabled` has it. */
+  readonly level: string;
+  /** The `requestId` of the request. */
+  readonly requestId?: string;
+}
+
+/** A request begins to wait for tokens. A `WaitEndedEvent` follows, whatever becomes of it. */
+export interface WaitBeganEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** The entity that asked. */
+  readonly entityId: string;
+  /** The resource that it asked for. */
+  readonly resource: string;
+  /** The `requestId` of the request. */
+  readonly requestId?: string;
+}
+
+/** A request no longer waits for tokens: it was granted, refused or canceled, or it failed. */
+export interface WaitEndedEvent extends WaitBeganEvent {
+  /** How long it waited, in ms. */
+  readonly waitedMs: number;
+}
+
+/** A lease was given out. */
+export interface LeaseOpenedEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** The entity that it was taken for. */
+  readonly entityId: string;
+  /** The first resource that it was taken for. */
+  readonly resource: string;
+  /** The lease, or the id of one that a service keeps in the store. */
+  readonly lease: object | string;
+}
+
+/** A lease was closed. There is none for a lease that was dropped without being closed. */
+export interface LeaseEndedEvent extends LeaseOpenedEvent {
+  /** How it was closed. `expired` is the end of a lease in the store whose time was up. */
+  readonly status: "settled" | "rolledBack" | "expired";
+  /** How long it was open, in ms. */
+  readonly heldMs: number;
+}
+
 /** Where the engine publishes what happened. A channel without listeners costs one look at `active`. */
 export interface Channel<Event> {
   readonly active: boolean;
@@ -130,11 +207,17 @@ export interface Events {
   readonly unavailable: Channel<UnavailableEvent>;
   readonly degraded: Channel<DegradedEvent>;
   readonly limitsChanged: Channel<LimitsChangedEvent>;
+  readonly acquireEnded: Channel<AcquireEndedEvent>;
+  readonly disabled: Channel<DisabledEvent>;
+  readonly waitBegan: Channel<WaitBeganEvent>;
+  readonly waitEnded: Channel<WaitEndedEvent>;
+  readonly leaseOpened: Channel<LeaseOpenedEvent>;
+  readonly leaseEnded: Channel<LeaseEndedEvent>;
   /**
-   * Calls back with every event that is published through this very object: those of other limiters in this process are not
-   * among them. The answer takes that back. A listener must not throw.
+   * Calls back with every event of these channels that is published through this very object: those of other limiters in this
+   * process are not among them. The answer takes that back. A listener must not throw.
    */
-  listen?(listener: (...published: Published) => void): () => void;
+  listen?(channels: readonly Published[0][], listener: (...published: Published) => void): () => void;
 }
 
 type EventOf<Of> = Of extends Channel<infer Event> ? Event : never;

@@ -1,6 +1,8 @@
 /** Time in ms since the Unix epoch. */
 export interface Clock {
   now(): number;
+  /** Ms since some instant, with fractions, going on evenly: how long something took. Absent: `now` tells it. */
+  steadyMs?(): number;
   /** Waits; rejects with the signal's reason when aborted. A simulated clock resolves when it is advanced. */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void>;
   /** The same, but the process may end meanwhile. Absent: `sleep` does not keep it alive either. */

@@ -43,8 +43,8 @@ class TenantFeed {
   }
 }
 
-/** The names of the library's channels in streams. */
-const TYPES: Readonly<Record<Published[0], string>> = {
+/** The names of the library's channels in streams. Those that only metrics are made of are not there. */
+const TYPES: Readonly<Partial<Record<Published[0], string>>> = {
   acquired: "acquired",
   refused: "refused",
   charged: "charged",
@@ -80,10 +80,11 @@ export class EventFeeds {
 
   /** An event of the library. What the store said of an outage is for the log. */
   heard([channel, event]: Published): void {
-    const known = this.#known(event.namespace);
-    if (known === undefined) return;
+    const type = TYPES[channel];
+    const known = type === undefined ? undefined : this.#known(event.namespace);
+    if (type === undefined || known === undefined) return;
     const { cause: _, ...told } = event as typeof event & { cause?: unknown };
-    this.#publish(known.feed, TYPES[channel], event.namespace, told);
+    this.#publish(known.feed, type, event.namespace, told);
     const { entityId, resource } = event;
     if (channel !== "refused" && channel !== "limitsChanged" && resource !== undefined) {
       known.watch.touched(entityId, resource);

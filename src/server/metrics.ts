@@ -1,11 +1,9 @@
-import type { Published, RefusedEvent } from "../ports/events.ts";
+import { blamed, kindOfReason, resultOfRefusal } from "../engine/event-labels.ts";
+import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 
 /** Beyond so many resources of a namespace further ones are counted as `other`, and further namespaces as `*`: no name is like that. */
 const NAMES_MAX = 200;
-
-/** What became of an acquire. */
-export type AcquireResult = "acquired" | "refused" | "disabled" | "unavailable" | "canceled";
 
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
@@ -37,7 +35,6 @@ export class Metrics {
     const at = this.#at(event.resource ?? "", event.namespace);
     switch (channel) {
       case "acquired":
-        if (event.role === "entity") this.#requests.add({ result: "acquired", ...at }, 1);
         this.#moved("taken", event.consumed, at);
         break;
       case "charged":
@@ -47,36 +44,29 @@ export class Metrics {
         if (event.confirmed) this.#moved("given_back", event.amounts, at);
         break;
       case "refused":
-        this.#requests.add({ result: "refused", ...at, ...blamed(event) }, 1);
+        // With the limit that refused, which the end of the request does not say.
+        this.#requests.add({ result: resultOfRefusal(event), ...at, ...blamed(event) }, 1);
         break;
-      case "unavailable":
-        this.#requests.add({ result: "unavailable", ...at }, 1);
+      case "acquireEnded":
+        if (event.result !== "refused") this.#requests.add({ result: event.result, ...at }, 1);
+        this.#took.add(
+          { result: event.result, store: this.#info.store, namespace: at.namespace },
+          event.durationMs / 1000,
+        );
+        break;
+      case "waitBegan":
+        this.#queued.add(at, 1);
+        break;
+      case "waitEnded":
+        this.#queued.add(at, -1);
+        this.#waited.add(at, event.waitedMs / 1000);
         break;
       case "degraded":
         this.#degraded.add({ reason: kindOfReason(event.reason), namespace: at.namespace }, 1);
         break;
-      case "limitsChanged":
+      default:
         break;
     }
-  }
-
-  /** An acquire that the library publishes no event of. */
-  ended(result: "disabled" | "canceled", resource: string, namespace: string): void {
-    this.#requests.add({ result, ...this.#at(resource, namespace) }, 1);
-  }
-
-  acquireTook(result: AcquireResult, namespace: string, seconds: number): void {
-    this.#took.add({ result, store: this.#info.store, namespace: this.#namespace(namespace) }, seconds);
-  }
-
-  /** A request begins to wait for tokens; call what it answers when it no longer does. */
-  waits(resource: string, namespace: string): (seconds: number) => void {
-    const labels = this.#at(resource, namespace);
-    this.#queued.add(labels, 1);
-    return (seconds) => {
-      this.#queued.add(labels, -1);
-      this.#waited.add(labels, seconds);
-    };
   }
 
   leaseOpened(resource: string, namespace: string): void {
@@ -133,19 +123,4 @@ function bounded(known: Set<string>, name: string): string {
   if (known.size >= NAMES_MAX) return "other";
   known.add(name);
   return name;
-}
-
-/** The limit that has to be waited for longest, and how many levels above the entity it stands. */
-function blamed({ statuses, primary }: RefusedEvent): { limit: string; level: string } {
-  const levels = [...new Set(statuses.map(({ entityId }) => entityId))];
-  return { limit: primary.limit, level: String(Math.max(0, levels.indexOf(primary.entityId))) };
-}
-
-/** Reasons are sentences with details in them; as a label a few words are enough. */
-function kindOfReason(reason: string): string {
-  if (reason.startsWith("the store was unavailable")) return "store_unavailable";
-  if (reason.startsWith("counts of refusals")) return "refusals_not_stored";
-  if (reason.includes("adjustment")) return "adjustment_not_stored";
-  if (reason.includes("give")) return "give_back_not_stored";
-  return reason.includes("lease") ? "lease_not_stored" : "other";
 }

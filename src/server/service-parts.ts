@@ -20,8 +20,6 @@ export interface ServiceParts {
   /** For `/metrics` and the start line. */
   readonly storeName: string;
   readonly version: string;
-  /** Seconds since some instant, evenly, with fractions: how long something took. */
-  seconds(): number;
   /** Whether the store answers; asked at most once a second. */
   isReady(): Promise<boolean>;
   /** True from the first sign of a stop on. */

@@ -20,6 +20,12 @@ import type { ServiceParts } from "./service-parts.ts";
 import { Tenants } from "./tenants.ts";
 import { TokenSource } from "./token-source.ts";
 
+/** Of the library's channels; the service counts and tells the leases that it keeps by itself. */
+const HEARD: readonly Published[0][] = [
+  ...(["acquired", "refused", "gaveBack", "charged", "unavailable", "degraded", "limitsChanged"] as const),
+  ...(["acquireEnded", "waitBegan", "waitEnded"] as const),
+];
+
 const METRICS_PATHS: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/readyz"]);
 
 /** What a service is made of besides its settings. */
@@ -28,8 +34,6 @@ export interface ServiceDeps {
   readonly settings: ServiceSettings;
   readonly version: string;
   readonly page: AppOptions["page"];
-  /** Seconds since some instant, evenly, with fractions. */
-  readonly seconds: () => number;
 }
 
 /** The service without a socket: answers requests, and stops. */
@@ -45,7 +49,7 @@ export class ServiceCore {
   readonly #unlisten: () => void;
   #isStopping = false;
 
-  constructor({ limiter, settings, version, page, seconds }: ServiceDeps) {
+  constructor({ limiter, settings, version, page }: ServiceDeps) {
     const { deps } = partsOf(limiter);
     const { clock, random, calendar, events } = deps;
     this.settings = settings;
@@ -63,7 +67,7 @@ export class ServiceCore {
       tenants: () => tenants,
       lookSeconds: isRemote ? 3 : 1,
     });
-    const leaseLog = new LeaseLog(this.#feeds, metrics, clock);
+    const leaseLog = new LeaseLog({ feeds: this.#feeds, metrics, clock, events });
     const { holdMs, holdMaxMs, onExpiry } = settings;
     const onChange = (lease: LeaseView) => {
       leaseLog.changed(lease);
@@ -84,10 +88,10 @@ export class ServiceCore {
       metrics.heard(published);
       this.#feeds.heard(published);
     };
-    this.#unlisten = events.listen?.(heard) ?? (() => {});
+    this.#unlisten = events.listen?.(HEARD, heard) ?? (() => {});
     let document: object | undefined;
     const service: ServiceParts = {
-      ...{ settings, limiter, tenants, metrics, clock, random, calendar, version, seconds },
+      ...{ settings, limiter, tenants, metrics, clock, random, calendar, version },
       feeds: this.#feeds,
       storeName: this.storeName,
       isReady: () => readiness.get(),

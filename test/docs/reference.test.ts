@@ -182,8 +182,9 @@ function exercised(): Metrics {
   metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
-  metrics.acquireTook("acquired", "default", 1);
-  metrics.waits("api", "default")(1);
+  metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
+  metrics.heard(["waitBegan", at]);
+  metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;

@@ -2,13 +2,19 @@ import diagnostics from "node:diagnostics_channel";
 import type { TestContext } from "node:test";
 import type {
   AcquiredEvent,
+  AcquireEndedEvent,
   CHANNELS,
   ChargedEvent,
   DegradedEvent,
+  DisabledEvent,
   GaveBackEvent,
+  LeaseEndedEvent,
+  LeaseOpenedEvent,
   LimitsChangedEvent,
   RefusedEvent,
   UnavailableEvent,
+  WaitBeganEvent,
+  WaitEndedEvent,
 } from "../../src/entry/index.ts";
 
 type Names = typeof CHANNELS;
@@ -21,6 +27,12 @@ interface EventOf extends Record<Names[keyof Names], object> {
   readonly "zae-limiter:unavailable": UnavailableEvent;
   readonly "zae-limiter:degraded": DegradedEvent;
   readonly "zae-limiter:limits-changed": LimitsChangedEvent;
+  readonly "zae-limiter:acquire-ended": AcquireEndedEvent;
+  readonly "zae-limiter:disabled": DisabledEvent;
+  readonly "zae-limiter:wait-began": WaitBeganEvent;
+  readonly "zae-limiter:wait-ended": WaitEndedEvent;
+  readonly "zae-limiter:lease-opened": LeaseOpenedEvent;
+  readonly "zae-limiter:lease-ended": LeaseEndedEvent;
 }
 
 /** Every event of a channel from now on, until the test ends. */

@@ -275,4 +275,10 @@ const quietEvents: Events = {
   unavailable: quiet,
   degraded: quiet,
   limitsChanged: quiet,
+  acquireEnded: quiet,
+  disabled: quiet,
+  waitBegan: quiet,
+  waitEnded: quiet,
+  leaseOpened: quiet,
+  leaseEnded: quiet,
 };

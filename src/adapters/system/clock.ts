@@ -5,6 +5,7 @@ import type { Clock } from "../../ports/system.ts";
 /** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  steadyMs: () => performance.now(),
   sleep: (ms, signal) => sleep(ms, signal, "keepsAlive"),
   sleepInBackground: (ms, signal) => sleep(ms, signal, "background"),
 };
@@ -12,11 +13,6 @@ export const systemClock: Clock = {
 /** Whole ms since some instant, going on evenly when the machine's clock is put. While the machine sleeps it may stand still. */
 export function steadyMs(): number {
   return Math.floor(performance.now());
-}
-
-/** The same in seconds, with fractions: how long something took. */
-export function steadySeconds(): number {
-  return performance.now() / 1000;
 }
 
 /** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */

@@ -17,13 +17,29 @@ export const CHANNELS = {
   degraded: "zae-limiter:degraded",
   /** A `LimitsChangedEvent` when this process changed the configuration. */
   limitsChanged: "zae-limiter:limits-changed",
+  /** An `AcquireEndedEvent` for each request: what became of it, and how long it took. */
+  acquireEnded: "zae-limiter:acquire-ended",
+  /** A `DisabledEvent` for each request that met a resource that is switched off. */
+  disabled: "zae-limiter:disabled",
+  /** A `WaitBeganEvent` when a request begins to wait for tokens. */
+  waitBegan: "zae-limiter:wait-began",
+  /** A `WaitEndedEvent` when it no longer waits. */
+  waitEnded: "zae-limiter:wait-ended",
+  /** A `LeaseOpenedEvent` for each lease. */
+  leaseOpened: "zae-limiter:lease-opened",
+  /** A `LeaseEndedEvent` when a lease was closed. */
+  leaseEnded: "zae-limiter:lease-ended",
 } as const;
+
+type Listener = (...published: Published) => void;
 
 /** The channels of this process, and listeners that hear only what is published through this very object. */
 export function observableEvents(): Events {
-  const listeners = new Set<(...published: Published) => void>();
-  const observed = <Name extends Published[0]>(name: Name): Events[Name] =>
-    new ObservedChannel(name, listeners) as unknown as Events[Name];
+  const listeners = {} as Record<Published[0], Set<Listener>>;
+  const observed = <Name extends Published[0]>(name: Name): Events[Name] => {
+    listeners[name] = new Set();
+    return new ObservedChannel(name, listeners[name]) as unknown as Events[Name];
+  };
   return {
     acquired: observed("acquired"),
     refused: observed("refused"),
@@ -32,9 +48,17 @@ export function observableEvents(): Events {
     unavailable: observed("unavailable"),
     degraded: observed("degraded"),
     limitsChanged: observed("limitsChanged"),
-    listen: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
+    acquireEnded: observed("acquireEnded"),
+    disabled: observed("disabled"),
+    waitBegan: observed("waitBegan"),
+    waitEnded: observed("waitEnded"),
+    leaseOpened: observed("leaseOpened"),
+    leaseEnded: observed("leaseEnded"),
+    listen: (channels, listener) => {
+      for (const name of channels) listeners[name].add(listener);
+      return () => {
+        for (const name of channels) listeners[name].delete(listener);
+      };
     },
   };
 }
@@ -43,9 +67,9 @@ export function observableEvents(): Events {
 class ObservedChannel implements Channel<unknown> {
   readonly #name: Published[0];
   readonly #system: diagnostics.Channel;
-  readonly #listeners: ReadonlySet<(...published: Published) => void>;
+  readonly #listeners: ReadonlySet<Listener>;
 
-  constructor(name: Published[0], listeners: ReadonlySet<(...published: Published) => void>) {
+  constructor(name: Published[0], listeners: ReadonlySet<Listener>) {
     this.#name = name;
     this.#system = diagnostics.channel(CHANNELS[name]);
     this.#listeners = listeners;

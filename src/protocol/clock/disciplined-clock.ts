@@ -48,6 +48,10 @@ export class DisciplinedClock implements Clock {
     return correctedMs(this.#local.now(), this.#bounds, this.#steadyMs());
   }
 
+  steadyMs(): number {
+    return this.#local.steadyMs?.() ?? this.#steadyMs();
+  }
+
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return this.#local.sleep(ms, signal);
   }

@@ -1,4 +1,4 @@
-import { RateLimitExceeded, ResourceDisabled } from "../../domain/errors.ts";
+import { RateLimitExceeded } from "../../domain/errors.ts";
 import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import { exceededBy, standingsIn } from "../../engine/refused.ts";
@@ -9,7 +9,6 @@ import { answerAtOnce } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
-import type { AcquireResult } from "../metrics.ts";
 import { given } from "../page.ts";
 import { type Call, NS, type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
@@ -37,7 +36,7 @@ export const takingRoutes: readonly Route[] = [
       201: { description: "Taken and held in a lease.", schema: output.lease, headers: ["Location", ...GRANT_HEADERS] },
     },
     refusals: [422, 429],
-    handle: (call) => measured(call, () => acquire(call)),
+    handle: acquire,
   }),
   route({
     method: "post",
@@ -55,7 +54,7 @@ export const takingRoutes: readonly Route[] = [
       },
     },
     refusals: [422],
-    handle: (call) => measured(call, () => attempt(call)),
+    handle: attempt,
   }),
 ];
 
@@ -108,6 +107,8 @@ async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Ans
   const { service, namespace, limiter, body } = call;
   const outcome = await limiter.tryAcquire(request);
   if (!outcome.ok) return outcome;
+  // Charged at once: nothing is held from here on.
+  await outcome.lease.settle();
   const about = { namespace, entityId: request.entityId, onExpiry: body.onExpiry ?? service.settings.onExpiry };
   return answerAtOnce(outcome.lease, about, service.calendar);
 }
@@ -115,27 +116,4 @@ async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Ans
 function headersOf({ standings, replayed }: Answered, { service }: TakeCall): Readonly<Record<string, string>> {
   const headers = grantHeaders(standings, service.settings.units);
   return replayed ? { ...headers, "idempotency-replayed": "true" } : headers;
-}
-
-/** Runs a take, and counts how long it took and what became of it where the library says nothing. */
-async function measured(call: TakeCall, work: () => Promise<RouteResponse>): Promise<RouteResponse> {
-  const { service, namespace, body } = call;
-  const startedSeconds = service.seconds();
-  const waited = body.wait === undefined ? undefined : service.metrics.waits(body.resource, namespace);
-  let result: AcquireResult = "unavailable";
-  try {
-    const answer = await work();
-    result = (answer.body as { readonly ok?: boolean }).ok === false ? "refused" : "acquired";
-    return answer;
-  } catch (error) {
-    if (error instanceof RateLimitExceeded) result = "refused";
-    else if (error instanceof ResourceDisabled) result = "disabled";
-    else if (body.wait !== undefined && call.request.signal.aborted) result = "canceled";
-    if (result === "disabled" || result === "canceled") service.metrics.ended(result, body.resource, namespace);
-    throw error;
-  } finally {
-    const seconds = service.seconds() - startedSeconds;
-    waited?.(seconds);
-    service.metrics.acquireTook(result, namespace, seconds);
-  }
 }
