@@ -1,3 +1,11 @@
 export { estimateTokens } from "../llm/estimate-tokens.ts";
 export { TOKEN_KINDS, type TokenKind, type TokenUsage } from "../llm/kinds.ts";
+export {
+  type EstimatedCall,
+  type EstimateStats,
+  type LearnedEstimate,
+  type LearnedEstimateOptions,
+  learnedEstimate,
+  type SettledCall,
+} from "../llm/learned-estimate.ts";
 export { type KindWeights, type MeasureWeights, type Meter, meter, type Weights } from "../llm/meter.ts";

@@ -13,6 +13,11 @@ export function decimalOf(value: number): Decimal {
   return scale < 0 ? { units: units * 10n ** BigInt(-scale), scale: 0 } : { units, scale };
 }
 
+/** The decimal in units of 10^-`scale`, which is not coarser than its own. */
+export function wholeUnits({ units, scale: own }: Decimal, scale: number): bigint {
+  return units * 10n ** BigInt(scale - own);
+}
+
 /** A product that goes into a sum. */
 export interface Term {
   readonly weight: Decimal;
@@ -23,10 +28,7 @@ export interface Term {
 /** The sum of products, exact, rounded up once at its end. */
 export function sumRoundedUp(terms: readonly Term[]): number {
   const scale = terms.reduce((most, { weight }) => Math.max(most, weight.scale), 0);
-  const units = terms.reduce(
-    (sum, { weight, count }) => sum + weight.units * BigInt(count) * 10n ** BigInt(scale - weight.scale),
-    0n,
-  );
+  const units = terms.reduce((sum, { weight, count }) => sum + wholeUnits(weight, scale) * BigInt(count), 0n);
   const one = 10n ** BigInt(scale);
   return Number((units + one - 1n) / one);
 }

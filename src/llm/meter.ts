@@ -25,38 +25,38 @@ export type Meter = (usage: TokenUsage, model?: string) => Record<string, number
  * ```
  */
 export function meter(weights: Weights): Meter {
-  if (typeof weights !== "function") {
-    const measures = Object.entries(checkObject(weights)).map(([measure, of]) => ({
-      measure,
-      of: parsed(measure, of),
-    }));
-    return (usage, model) => counted(measures, usage, model);
-  }
+  const weightsOf = weightsByModel(weights);
   return (usage, model) => {
-    const given = checkObject(weights(named(model)));
-    const measures = Object.entries(given).map(([measure, of]) => ({ measure, of: parsed(measure, of) }));
-    return counted(measures, usage, model);
+    checkUsage(usage);
+    return Object.fromEntries(
+      weightsOf(model).map(({ measure, kinds }) => [
+        measure,
+        sumRoundedUp(kinds.map(({ kind, weight }) => ({ weight, count: usage[kind] ?? 0 }))),
+      ]),
+    );
   };
 }
 
-type Parsed = readonly { readonly kind: TokenKind; readonly weight: Decimal }[];
-
-interface Measured {
+/** The weights of one measure, exact; kinds that weigh nothing may be left out. */
+export interface ExactWeights {
   readonly measure: string;
-  readonly of: Parsed | ((model: string) => Parsed);
+  readonly kinds: readonly { readonly kind: TokenKind; readonly weight: Decimal }[];
 }
 
-function counted(measures: readonly Measured[], usage: TokenUsage, model: string | undefined): Record<string, number> {
-  checkUsage(usage);
-  return Object.fromEntries(
-    measures.map(({ measure, of }) => {
-      const weights = typeof of === "function" ? of(named(model)) : of;
-      return [measure, sumRoundedUp(weights.map(({ kind, weight }) => ({ weight, count: usage[kind] ?? 0 })))];
-    }),
-  );
+/** The exact weights of every measure for a model. What does not depend on one is checked and read once. */
+export function weightsByModel(weights: Weights): (model: string | undefined) => readonly ExactWeights[] {
+  if (typeof weights === "function") return (model) => weightsByModel(checkObject(weights(named(model))))(model);
+  const measures = Object.entries(checkObject(weights)).map(([measure, of]) => ({ measure, of: parsed(measure, of) }));
+  return (model) =>
+    measures.map(({ measure, of }) => ({ measure, kinds: typeof of === "function" ? of(named(model)) : of }));
 }
 
-function parsed(measure: string, weights: KindWeights | ((model: string) => KindWeights)): Measured["of"] {
+type Parsed = ExactWeights["kinds"];
+
+function parsed(
+  measure: string,
+  weights: KindWeights | ((model: string) => KindWeights),
+): Parsed | ((model: string) => Parsed) {
   if (typeof weights === "function") return (model) => parsedKinds(measure, weights(model));
   return parsedKinds(measure, weights);
 }
