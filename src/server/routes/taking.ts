@@ -1,4 +1,3 @@
-import { RateLimitExceeded } from "../../domain/errors.ts";
 import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import { exceededBy, standingsIn } from "../../engine/refused.ts";
