@@ -36,8 +36,9 @@ import { isWholeOf, takeTogether, wholeAround, wholeState } from "./shards/gathe
 import { JoinFirst } from "./shards/join-first.ts";
 import { pickOther, pickShard } from "./shards/pick.ts";
 import { replacementShard } from "./shards/stand-in.ts";
+import { imageAfterJob } from "./take/after-job.ts";
 import type { JobOutcome } from "./take/job.ts";
-import { imageAfterJob, ticketOfJob } from "./take/ticket.ts";
+import { ticketOfJob } from "./take/ticket.ts";
 import { SheetQueue } from "./usage/sheet-queue.ts";
 
 /** Buckets made of single-item conditional writes: exact without a lock. See docs/protocol.md. */

@@ -7,7 +7,8 @@ import type { ShardLanes } from "../process/shard-lanes.ts";
 import { wholeAround } from "../shards/gather.ts";
 import { fullestShard } from "../shards/pick.ts";
 import { replacementShard } from "../shards/stand-in.ts";
-import { imageAfterJob, ticketOfJob } from "../take/ticket.ts";
+import { imageAfterJob } from "../take/after-job.ts";
+import { ticketOfJob } from "../take/ticket.ts";
 import { notRead } from "./crediting.ts";
 
 /** Takes more for a lease that holds something, into debt if need be: the price of work that was done. */

@@ -1,13 +1,10 @@
 import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
-import type { Image } from "../item/codec.ts";
 import type { Env } from "./intent.ts";
 import type { Job, JobOutcome } from "./job.ts";
 
 /** What a write left of its jobs: the state, tokens aside, and how many of the last of them left a soft limit below zero. */
-type Written = Pick<Taken, "written" | "readingMs" | "by">;
-
-type Taken = Extract<JobOutcome, { kind: "taken" }>;
+type Written = Pick<Extract<JobOutcome, { kind: "taken" }>, "written" | "readingMs" | "by">;
 
 /** The ticket of one job of a write. */
 export function ticketOfJob(
@@ -27,18 +24,4 @@ function overdrawnBy({ jobs, overdrafts }: Written["by"], of: Claim | Job["of"])
     const place = takers.findIndex((job) => job.of === of);
     return place >= takers.length - milli / 1000 && place >= 0 ? [limit] : [];
   });
-}
-
-/** The item as one job of a write left it: the write took for the jobs in their order, and the image shows what all of them left. */
-export function imageAfterJob(of: Claim | Job["of"], { image, by }: Pick<Taken, "image" | "by">): Image {
-  const { jobs } = by;
-  if (jobs.length === 1) return image;
-  const later = jobs.slice(jobs.findIndex((job) => job.of === of) + 1).filter((job) => !job.of.bypass);
-  if (later.length === 0) return image;
-  const limits = image.state.limits.map((held) => {
-    let milli = 0;
-    for (const { amounts } of later) for (const one of amounts) if (one.limit === held.name) milli += one.milli;
-    return milli === 0 ? held : { ...held, tokensMilli: held.tokensMilli + milli };
-  });
-  return { ...image, state: { ...image.state, limits } };
 }
