@@ -49,6 +49,7 @@ import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { type Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
+import { isInShadow } from "./shadow.ts";
 import { type Mode, runAsync, runAsyncOr, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
 import { cannotWait, storeNotSync } from "./sync-request.ts";
@@ -129,7 +130,8 @@ export class Acquirer {
   /** A request has ended refused. Once for each: an attempt of a request that goes on waiting is none. */
   refused(request: AcquireRequest, refusal: Refusal): void {
     this.#publisher.refused(request, refusal);
-    this.refusals.counted(request, refusal);
+    // It went on: the counts are of requests that did not.
+    if (!isInShadow(request)) this.refusals.counted(request, refusal);
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */

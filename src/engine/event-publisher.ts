@@ -8,6 +8,7 @@ import type { LeasePart } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
 import type { Demand } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
+import { isInShadow } from "./shadow.ts";
 
 interface About {
   readonly entityId: string;
@@ -59,7 +60,8 @@ export class EventPublisher {
     if (!this.#events.refused.active) return;
     const { statuses, primary, retryAfterMs } = refusal;
     const remembered = isRemembered(refusal);
-    this.#events.refused.publish({ ...this.#on(about), statuses, primary, retryAfterMs, remembered });
+    const event = { ...this.#on(about), statuses, primary, retryAfterMs, remembered };
+    this.#events.refused.publish(isInShadow(about) ? { ...event, shadow: true } : event);
   }
 
   charged(about: About, amounts: readonly Amount[], reason: ChargedEvent["reason"]): void {

@@ -21,8 +21,13 @@ export function exposeParts(limiter: object, parts: LimiterParts): void {
   PARTS.set(limiter, parts);
 }
 
+/** Undefined for what only behaves like a limiter of this package, such as a client of the service. */
+export function partsIfLimiter(limiter: object): LimiterParts | undefined {
+  return typeof limiter === "object" && limiter !== null ? PARTS.get(limiter) : undefined;
+}
+
 export function partsOf(limiter: object): LimiterParts {
-  const parts = typeof limiter === "object" && limiter !== null ? PARTS.get(limiter) : undefined;
+  const parts = partsIfLimiter(limiter);
   if (parts !== undefined) return parts;
   throw new ValidationError(
     "limiter_invalid",

@@ -1,0 +1,40 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import { reasonOf } from "../engine/event-publisher.ts";
+import { type LimiterParts, partsIfLimiter } from "../engine/limiter-parts.ts";
+import type { DegradedEvent } from "../ports/events.ts";
+
+/** Whom something concerns. */
+export interface About {
+  readonly entityId: string;
+  readonly resource: string;
+}
+
+/** Publishes on the channel `degraded` what cannot be thrown: the response is on its way. */
+export function tellDegraded(limiter: Acquiring, { entityId, resource }: About, reason: string, cause: unknown): void {
+  const parts = partsIfLimiter(limiter);
+  const namespace = parts?.settings.namespace ?? "default";
+  const event = { namespace, entityId, resource, reason: `${reason}: ${reasonOf(cause)}`, cause };
+  const channel = parts === undefined ? channelOfProcess() : parts.deps.events.degraded;
+  channel?.publish(event);
+}
+
+/** The end of a lease could not be stored. */
+export function tellNotStored(limiter: Acquiring, about: About, error: unknown): void {
+  const parts: LimiterParts | undefined = partsIfLimiter(limiter);
+  // A limiter publishes an outage where it is met.
+  if (parts !== undefined && error instanceof RateLimiterUnavailable) return;
+  tellDegraded(limiter, about, "the end of a lease could not be stored", error);
+}
+
+interface DiagnosticsChannels {
+  channel(name: string): { publish(event: DegradedEvent): void };
+}
+
+/** The channel of this process, for a limiter that publishes nothing itself; undefined on a runtime without channels. */
+function channelOfProcess(): ReturnType<DiagnosticsChannels["channel"]> | undefined {
+  // Not by an import: runtimes without it would fail on the name alone.
+  const { process } = globalThis as { readonly process?: { getBuiltinModule?(name: string): unknown } };
+  const found = process?.getBuiltinModule?.("node:diagnostics_channel") as DiagnosticsChannels | undefined;
+  return found?.channel("zae-limiter:degraded");
+}

@@ -1,0 +1,173 @@
+import type { Tokens } from "../domain/amounts.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Limit } from "../domain/limit.ts";
+import { entityIdOf, resourceOf } from "../domain/text-names.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import type { Lease } from "../engine/lease.ts";
+import type { Outcome } from "../engine/outcome.ts";
+import { exceededBy } from "../engine/refused.ts";
+import type { AcquireRequest } from "../engine/request.ts";
+import { inShadow } from "../engine/shadow.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
+import { type Answer, answerOf, fieldsOf, keyMissing } from "./answer.ts";
+import { keyOfAddress } from "./client-address.ts";
+import { tellDegraded } from "./degraded.ts";
+import { type CheckedOptions, oneOfEach, type RequestOutcome } from "./options.ts";
+import { RequestLease } from "./request-lease.ts";
+
+type Fields = Readonly<Record<string, string>>;
+
+/**
+ * - `skipped`: not limited at all.
+ * - `passed`: it goes on without a lease, in shadow mode or during an outage.
+ * - `granted`: it goes on with a lease, which `close` ends. `close` must be called, may be called again, and never throws.
+ * - `refused`: it is answered, and the handler does not run.
+ * - `gone`: the client left while the request waited. Nothing was taken, and nobody reads an answer.
+ */
+export type Decision =
+  | { readonly kind: "skipped" }
+  | { readonly kind: "passed"; readonly headers: Fields }
+  | {
+      readonly kind: "granted";
+      readonly headers: Fields;
+      readonly lease: Lease;
+      readonly close: (outcome: RequestOutcome) => Promise<void>;
+    }
+  | { readonly kind: "refused"; readonly answer: Answer }
+  | { readonly kind: "gone" };
+
+/** What a framework knows of a request, asked only where it is needed. */
+export interface Arrival {
+  /** The client's address. */
+  address(): string | null | undefined;
+  /** Aborted when the client leaves. */
+  signal?(): AbortSignal;
+  /** The longest that the request can wait, in ms; absent: as long as the options say. */
+  waitMaxMs?(): number;
+}
+
+/** What every request of a middleware asks for, where none of it is a function. */
+interface FixedCost {
+  readonly resource: string;
+  readonly limits: readonly Limit[] | undefined;
+  readonly consume: Tokens;
+}
+
+/** Decides about the requests of one middleware. */
+export class Gate<In> {
+  readonly #options: CheckedOptions<In>;
+  /** All requests ask for the same; only the entity differs. */
+  readonly #isFixed: boolean;
+  #limiter: Acquiring | Promise<Acquiring>;
+
+  constructor(options: CheckedOptions<In>) {
+    this.#options = options;
+    this.#isFixed = ![options.resource, options.limits, options.consume].some((each) => typeof each === "function");
+    this.#limiter = options.limiter;
+    if (!isPromise(options.limiter)) return;
+    // A limiter that could not be opened fails the requests that need it, not the process.
+    options.limiter.then(
+      (opened) => {
+        this.#limiter = opened;
+      },
+      () => {},
+    );
+  }
+
+  /** Takes what the request costs. Throws what functions of the options throw, and errors of the program. */
+  async decide(input: In, arrival: Arrival): Promise<Decision> {
+    // Only what is a promise is waited for: each wait would be a turn of the queue more for every request.
+    const { skip, shadow: mode, key, onUnavailable } = this.#options;
+    if (skip !== undefined && (await skip(input))) return SKIPPED;
+    const shadow = typeof mode === "function" ? await mode(input) : mode;
+    const limiter = isPromise(this.#limiter) ? await this.#limiter : this.#limiter;
+    const keyed = key === undefined ? keyOfAddress(arrival.address()) : key(input);
+    const text = isPromise(keyed) ? await keyed : keyed;
+    if (text === undefined || text === null || text === "") return this.#failed(keyMissing(), shadow);
+    let entityId: string;
+    try {
+      entityId = entityIdOf(text);
+    } catch (error) {
+      return this.#failed(error, shadow);
+    }
+    const asked = this.#isFixed ? this.#fixed(entityId) : await this.#asked(entityId, input);
+    const request = this.#waiting(asked, arrival, shadow);
+    let outcome: Outcome;
+    try {
+      outcome = await limiter.tryAcquire(request);
+    } catch (error) {
+      if (request.signal?.aborted) return GONE;
+      if (onUnavailable !== "allow" || !(error instanceof RateLimiterUnavailable)) return this.#failed(error, shadow);
+      tellDegraded(limiter, request, "a request passed uncounted", error);
+      return PASSED;
+    }
+    if (outcome.ok) return this.#granted(outcome.lease, limiter, request, shadow);
+    return this.#refused(outcome, limiter, request, shadow);
+  }
+
+  #fixed(entityId: string): AcquireRequest {
+    const { resource, limits, consume } = this.#options as FixedCost;
+    return limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
+  }
+
+  async #asked(entityId: string, input: In): Promise<AcquireRequest> {
+    const { resource: named, limits: listed, consume: given } = this.#options;
+    const resource = typeof named === "function" ? resourceOf(await named(input)) : named;
+    const limits = typeof listed === "function" ? await listed(input) : listed;
+    const consume = typeof given === "function" ? await given(input) : (given ?? oneOfEach(limits ?? []));
+    return limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
+  }
+
+  #waiting(asked: AcquireRequest, arrival: Arrival, shadow: boolean): AcquireRequest {
+    const { wait } = this.#options;
+    if (shadow) return inShadow(asked);
+    if (wait === undefined) return asked;
+    const maxMs = Math.max(0, Math.min(wait.maxMs, arrival.waitMaxMs?.() ?? wait.maxMs));
+    const signal = arrival.signal?.();
+    return signal === undefined ? { ...asked, wait: { maxMs } } : { ...asked, wait: { maxMs }, signal };
+  }
+
+  #granted(lease: Lease, limiter: Acquiring, request: AcquireRequest, shadow: boolean): MaybePromise<Decision> {
+    const options = this.#options;
+    const open = new RequestLease(lease, limiter, request, options);
+    if (lease.degraded !== false && options.onUnavailable === "block" && !shadow) {
+      const error = new RateLimiterUnavailable(`The store is unavailable: ${lease.degraded}.`);
+      return open.close({ kind: "error", error }).then(() => this.#failed(error, shadow));
+    }
+    return { kind: "granted", headers: fieldsOf(lease, options.form), lease, close: open.close };
+  }
+
+  async #refused(
+    refused: Exclude<Outcome, { ok: true }>,
+    limiter: Acquiring,
+    request: AcquireRequest,
+    shadow: boolean,
+  ): Promise<Decision> {
+    const { onRefused, form } = this.#options;
+    const refusal = exceededBy(refused);
+    const { entityId, resource } = request;
+    try {
+      await onRefused?.({ refusal, shadow, entityId, resource });
+    } catch (error) {
+      tellDegraded(limiter, request, "onRefused threw", error);
+    }
+    if (!shadow) return this.#failed(refusal, shadow);
+    const { "retry-after": _, ...headers } = fieldsOf(refusal, form);
+    return { kind: "passed", headers };
+  }
+
+  /** What an error becomes. In shadow mode nothing that callers cause, and no outage, keeps a request from passing. */
+  #failed(error: unknown, shadow: boolean): Decision {
+    const answer = answerOf(error, this.#options);
+    if (answer === undefined) throw error;
+    return shadow ? PASSED : { kind: "refused", answer };
+  }
+}
+
+const SKIPPED: Decision = { kind: "skipped" };
+const PASSED: Decision = { kind: "passed", headers: {} };
+const GONE: Decision = { kind: "gone" };
+
+function isPromise<Value>(value: MaybePromise<Value>): value is Promise<Value> {
+  return typeof (value as { then?: unknown } | null)?.then === "function";
+}

@@ -1,0 +1,186 @@
+import { amountsOf, type Tokens } from "../domain/amounts.ts";
+import { type RateLimitExceeded, ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { checkLimits, type Limit } from "../domain/limit.ts";
+import { measuresOf } from "../domain/measures.ts";
+import { shown } from "../domain/names.ts";
+import { resourceOf } from "../domain/text-names.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import type { Lease } from "../engine/lease.ts";
+import { checkHeaderOptions, type HeaderForm } from "../engine/rate-limit-headers.ts";
+import { checkWait } from "../engine/request.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
+
+/** How a request ended. */
+export type RequestOutcome =
+  | { readonly kind: "finished"; readonly status: number }
+  | { readonly kind: "error"; readonly error: unknown }
+  | { readonly kind: "disconnected" };
+
+/** What `onRefused` is told. */
+export interface RefusedRequest {
+  /** Which limits refused, and when the request would fit. */
+  readonly refusal: RateLimitExceeded;
+  /** Whether the request went on all the same. */
+  readonly shadow: boolean;
+  /** The entity that the key became. */
+  readonly entityId: string;
+  /** The resource. */
+  readonly resource: string;
+}
+
+/** What `onClosed` is told. */
+export interface ClosedRequest {
+  /** The lease, closed. */
+  readonly lease: Lease;
+  /** How the request ended. */
+  readonly outcome: RequestOutcome;
+}
+
+/** Options of the middleware of every framework. `In` is what the framework calls a request. Every function may be async. */
+export interface RateLimitOptions<In> {
+  /** The limiter, or a promise of one: a `RateLimiter` or a `LimiterClient`. */
+  readonly limiter: Acquiring | Promise<Acquiring>;
+  /**
+   * Whose request it is, as any text; `entityIdOf` makes the entity id. Without a text the request is answered with
+   * 400 `key_missing`. Default: `ip-` and the client's address as the framework says it, of IPv6 the /64 network.
+   */
+  readonly key?: (input: In) => MaybePromise<string | null | undefined>;
+  /** What the request asks for, as any text; `resourceOf` makes the resource. Default: `"http"`. */
+  readonly resource?: string | ((input: In) => MaybePromise<string>);
+  /** The limits, in place of the stored ones. Default: the stored limits. */
+  readonly limits?: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>);
+  /** Whole tokens by measure. Default: 1 of each measure of `limits`; without `limits` it must be given. */
+  readonly consume?: Tokens | ((input: In) => MaybePromise<Tokens>);
+  /** How long to wait for tokens before refusing, in ms. The wait ends when the client leaves. Default: no wait. */
+  readonly wait?: { readonly maxMs: number };
+  /** True: the request is not limited and has no header fields. Default: never. */
+  readonly skip?: (input: In) => MaybePromise<boolean>;
+  /**
+   * Decides and tells, but never refuses and never waits. What does not fit passes without a lease. Default: `false`.
+   */
+  readonly shadow?: boolean | ((input: In) => MaybePromise<boolean>);
+  /**
+   * When tokens are given back: a list, or a function of the outcome. `"error"`: the handler threw, or the status is
+   * 500 or above. `"disconnect"`: the client left before the end. Default: `["error"]`.
+   */
+  readonly giveBackOn?: readonly ("error" | "disconnect")[] | ((outcome: RequestOutcome) => MaybePromise<boolean>);
+  /** Which header fields answers have; `false`: none but `Retry-After`. Default: `"draft-10"`. */
+  readonly headers?: "draft-10" | "legacy" | "both" | false;
+  /** Whose limits stand in header fields and bodies: the caller's own, or those of its parents too. Default: `"own"`. */
+  readonly levels?: "own" | "all";
+  /** The unit of a limit by its name, for the parameter `qu`: `{ tpm: "tokens" }`. Default: none. */
+  readonly units?: Readonly<Record<string, string>>;
+  /**
+   * During an outage of the store: `"block"` answers 503, `"allow"` lets requests pass without a lease. Default: what
+   * the limiter says.
+   */
+  readonly onUnavailable?: "block" | "allow";
+  /** Hears of every refusal. What it throws is published on the channel `degraded`. Default: none. */
+  readonly onRefused?: (refused: RefusedRequest) => MaybePromise<void>;
+  /** Hears of every lease that was closed. What it throws is published on the channel `degraded`. Default: none. */
+  readonly onClosed?: (closed: ClosedRequest) => MaybePromise<void>;
+}
+
+/** The options, checked; what is the same for all requests is worked out. */
+export interface CheckedOptions<In>
+  extends Pick<RateLimitOptions<In>, "key" | "wait" | "skip" | "onUnavailable" | "onRefused" | "onClosed"> {
+  readonly limiter: Acquiring | Promise<Acquiring>;
+  readonly resource: string | ((input: In) => MaybePromise<string>);
+  readonly limits: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>) | undefined;
+  /** Undefined: 1 of each of the limits that the function answers. */
+  readonly consume: Tokens | ((input: In) => MaybePromise<Tokens>) | undefined;
+  readonly shadow: boolean | ((input: In) => MaybePromise<boolean>);
+  readonly givesBackOn: (outcome: RequestOutcome) => MaybePromise<boolean>;
+  /** Undefined: no header fields but `Retry-After`. */
+  readonly form: HeaderForm | undefined;
+  readonly levels: "own" | "all";
+}
+
+const NAMES = {
+  ...{ limiter: true, key: true, resource: true, limits: true, consume: true, wait: true, skip: true, shadow: true },
+  ...{
+    giveBackOn: true,
+    headers: true,
+    levels: true,
+    units: true,
+    onUnavailable: true,
+    onRefused: true,
+    onClosed: true,
+  },
+} as const satisfies { readonly [Name in keyof RateLimitOptions<never>]-?: true };
+
+/** Those who make limits check their crons, and so does the limiter: a calendar would be half of the bundle. */
+const ANY_CRON = { problemOf: () => undefined };
+
+/** Checks what a middleware is made with. `further`: names of options that the framework has besides. */
+export function checkOptions<In>(options: RateLimitOptions<In>, further: readonly string[]): CheckedOptions<In> {
+  const also = Object.fromEntries(further.map((name) => [name, true as const]));
+  new KnownNames<RateLimitOptions<In>>({ ...NAMES, ...also }).check(options, "The options of rateLimit");
+  const { limiter, key, skip, onUnavailable, onRefused, onClosed, wait, limits, consume, headers } = options;
+  checkLimiter(limiter);
+  for (const [name, value] of Object.entries({ key, skip, onRefused, onClosed })) {
+    if (value !== undefined && typeof value !== "function") throw invalid(name, value, "a function");
+  }
+  if (onUnavailable !== undefined && onUnavailable !== "block" && onUnavailable !== "allow") {
+    throw invalid("onUnavailable", onUnavailable, '"block" or "allow"');
+  }
+  checkWait(wait);
+  const { levels = "own", units = {}, shadow = false, resource = "http" } = options;
+  if (typeof shadow !== "boolean" && typeof shadow !== "function")
+    throw invalid("shadow", shadow, "true, false or a function");
+  const form = checkHeaderOptions({ levels, units, ...(headers === false ? {} : { headers: headers ?? "draft-10" }) });
+  const checkedLimits = typeof limits === "function" || limits === undefined ? limits : checkLimits(limits, ANY_CRON);
+  if (typeof consume !== "function" && consume !== undefined) amountsOf(consume, "consume");
+  if (limits === undefined && consume === undefined) {
+    throw new ValidationError(
+      "consume_missing",
+      "The options of rateLimit have neither limits nor consume, so it is not known what a request costs; " +
+        "give consume, as in { rpm: 1 }.",
+    );
+  }
+  return {
+    ...{ limiter, key, skip, onUnavailable, onRefused, onClosed, levels, shadow, limits: checkedLimits },
+    ...(wait === undefined ? {} : { wait }),
+    resource: typeof resource === "function" ? resource : resourceOf(resource),
+    consume: consume ?? (typeof checkedLimits === "object" ? oneOfEach(checkedLimits) : undefined),
+    givesBackOn: givesBackOn(options.giveBackOn ?? ["error"]),
+    form: headers === false ? undefined : form,
+  } as CheckedOptions<In>;
+}
+
+/** What a request costs that says nothing of it. */
+export function oneOfEach(limits: readonly Limit[]): Tokens {
+  return Object.fromEntries(measuresOf(limits).map((measure) => [measure, 1]));
+}
+
+/** Checks the function that answers refusals in place of the middleware. */
+export function checkHandler<Handler>(handler: Handler): Handler {
+  if (handler !== undefined && typeof handler !== "function") throw invalid("handler", handler, "a function");
+  return handler;
+}
+
+function checkLimiter(limiter: unknown): void {
+  const given = limiter as { tryAcquire?: unknown; then?: unknown } | null | undefined;
+  if (typeof given?.tryAcquire === "function" || typeof given?.then === "function") return;
+  throw new ValidationError(
+    "limiter_invalid",
+    `limiter is ${shown(limiter)}; give a RateLimiter, a LimiterClient, or a promise of one.`,
+  );
+}
+
+function givesBackOn(on: NonNullable<RateLimitOptions<never>["giveBackOn"]>): CheckedOptions<never>["givesBackOn"] {
+  if (typeof on === "function") return on;
+  if (!Array.isArray(on) || !on.every((name) => name === "error" || name === "disconnect")) {
+    throw invalid("giveBackOn", on, 'a list of "error" and "disconnect", or a function');
+  }
+  const [onError, onDisconnect] = [on.includes("error"), on.includes("disconnect")];
+  return (outcome) => {
+    if (outcome.kind === "disconnected") return onDisconnect;
+    return onError && (outcome.kind === "error" || outcome.status >= 500);
+  };
+}
+
+function invalid(name: string, value: unknown, wanted: string): ValidationError {
+  return new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${wanted}.`);
+}
