@@ -1,3 +1,4 @@
+export { usd, usdText } from "../domain/money.ts";
 export { estimateTokens } from "../llm/estimate-tokens.ts";
 export { TOKEN_KINDS, type TokenKind, type TokenUsage } from "../llm/kinds.ts";
 export {
@@ -8,4 +9,13 @@ export {
   learnedEstimate,
   type SettledCall,
 } from "../llm/learned-estimate.ts";
+export type { LiteLLMMap } from "../llm/litellm-prices.ts";
 export { type KindWeights, type MeasureWeights, type Meter, meter, type Weights } from "../llm/meter.ts";
+export type { ModelPrice } from "../llm/model-price.ts";
+export {
+  type LiteLLMOptions,
+  type PriceList,
+  type PriceListMaker,
+  type PriceListOptions,
+  priceList,
+} from "../llm/prices.ts";

@@ -18,6 +18,11 @@ export function wholeUnits({ units, scale: own }: Decimal, scale: number): bigin
   return units * 10n ** BigInt(scale - own);
 }
 
+/** The decimal times a power of ten, as the number that it is written as: the point is moved, nothing is multiplied. */
+export function timesTenTo({ units, scale }: Decimal, power: number): number {
+  return Number(`${units}e${power - scale}`);
+}
+
 /** A product that goes into a sum. */
 export interface Term {
   readonly weight: Decimal;
