@@ -9,6 +9,7 @@ export {
   learnedEstimate,
   type SettledCall,
 } from "../llm/learned-estimate.ts";
+export { type LimitToolOptions, limitTool } from "../llm/limit-tool.ts";
 export type { LiteLLMMap } from "../llm/litellm-prices.ts";
 export { type KindWeights, type MeasureWeights, type Meter, meter, type Weights } from "../llm/meter.ts";
 export type { ModelPrice } from "../llm/model-price.ts";
