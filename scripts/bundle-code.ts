@@ -17,6 +17,7 @@ export const ENTRIES = [
   "cdk",
   "server",
   "express-rate-limit-store",
+  "otel",
   "testing",
 ];
 
@@ -76,7 +77,7 @@ function sharedOptions(root: string): BuildOptions {
     target: "node22.13",
     // Names stay: errors are called by their class, and a stack shows where one came from. Lines are short enough to be shown.
     ...{ minifyWhitespace: true, minifySyntax: true, lineLimit: 200 },
-    external: ["@aws-sdk/*", "aws-cdk-lib", "constructs", "undici", "yaml"],
+    external: ["@aws-sdk/*", "@opentelemetry/api", "aws-cdk-lib", "constructs", "undici", "yaml"],
     legalComments: "none",
     logLevel: "warning",
     // Imports for their place alone (`togetherIn`).

@@ -164,7 +164,7 @@ export const PAGES: readonly Page[] = [
         names: [
           ...["CHANNELS", "AcquiredEvent", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
           ...["UnavailableEvent", "DegradedEvent", "LimitsChangedEvent", "AcquireEndedEvent", "DisabledEvent"],
-          ...["WaitBeganEvent", "WaitEndedEvent", "LeaseOpenedEvent", "LeaseEndedEvent"],
+          ...["WaitBeganEvent", "WaitEndedEvent", "LeaseOpenedEvent", "LeaseEndedEvent", "ConsumedCapacityEvent"],
         ],
       },
       {

@@ -1,8 +1,10 @@
+import { CapacityClient } from "../adapters/dynamodb/capacity-client.ts";
 import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
 import type { TableAdmin } from "../adapters/dynamodb/table-admin.ts";
 import { failingFast } from "../adapters/dynamodb/unreachable.ts";
 import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
+import { systemChannel } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
 import { packageVersion } from "./package-version.ts";
@@ -32,11 +34,13 @@ export async function administered<Answer>(
   }
 }
 
-export function connectionOf(
+export async function connectionOf(
   { region, endpoint, credentials, client }: DynamoTable,
   clock: DynamoStoreOptions["clock"],
 ): Promise<Connection> {
   const given = clock === undefined ? undefined : clockFrom(clock);
   const profile = fromEnvironment("AWS_PROFILE");
-  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
+  const way = { region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs };
+  const connection = await connect(way);
+  return { ...connection, client: new CapacityClient(connection.client, systemChannel("consumedCapacity")) };
 }

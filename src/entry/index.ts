@@ -64,6 +64,7 @@ export type {
   AcquiredEvent,
   AcquireEndedEvent,
   ChargedEvent,
+  ConsumedCapacityEvent,
   DegradedEvent,
   DisabledEvent,
   GaveBackEvent,

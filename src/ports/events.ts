@@ -193,6 +193,16 @@ export interface LeaseEndedEvent extends LeaseOpenedEvent {
   readonly heldMs: number;
 }
 
+/** DynamoDB said what a call has cost. It is asked for it only while this channel has subscribers. */
+export interface ConsumedCapacityEvent {
+  /** The operation, such as `UpdateItem`. */
+  readonly operation: string;
+  /** The name of the table. */
+  readonly table: string;
+  /** Capacity units of the table and its indexes together, reads or writes as the operation is. */
+  readonly units: number;
+}
+
 /** Where the engine publishes what happened. A channel without listeners costs one look at `active`. */
 export interface Channel<Event> {
   readonly active: boolean;

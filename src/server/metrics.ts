@@ -1,14 +1,19 @@
-import { blamed, kindOfReason, resultOfRefusal } from "../engine/event-labels.ts";
+import {
+  blamed,
+  bounded,
+  kindOfReason,
+  LEASE_SECONDS,
+  NAMES_MAX,
+  REQUEST_SECONDS,
+  resultOfRefusal,
+} from "../engine/metric-terms.ts";
 import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
-
-/** Beyond so many resources of a namespace further ones are counted as `other`, and further namespaces as `*`: no name is like that. */
-const NAMES_MAX = 200;
 
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
-  /** The names that are labels: namespaces, and the resources of each. */
+  /** The names that are labels: namespaces, and the resources of each. Further namespaces are `*`: no name is like that. */
   readonly #names = new Map<string, Set<string>>();
   readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by result.");
   readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
@@ -18,13 +23,13 @@ export class Metrics {
     "Open leases of this instance; a lease ended by another instance counts until its hold expires.",
   );
   readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests waiting for tokens.");
-  readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", HELD_SECONDS);
+  readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", LEASE_SECONDS);
   readonly #waited = new Histogram(
     "zae_limiter_request_time_in_queue_seconds",
     "How long requests waited.",
-    TIME_SECONDS,
+    REQUEST_SECONDS,
   );
-  readonly #took = new Histogram("zae_limiter_acquire_duration_seconds", "Duration of an acquire.", TIME_SECONDS);
+  readonly #took = new Histogram("zae_limiter_acquire_duration_seconds", "Duration of an acquire.", REQUEST_SECONDS);
 
   constructor(info: { readonly version: string; readonly store: string }) {
     this.#info = info;
@@ -103,7 +108,7 @@ export class Metrics {
     const shown = this.#namespace(namespace);
     const known = this.#names.get(shown) ?? new Set<string>();
     this.#names.set(shown, known);
-    return { resource: bounded(known, resource), namespace: shown };
+    return { resource: bounded(known, resource, "other"), namespace: shown };
   }
 
   #namespace(name: string): string {
@@ -112,15 +117,4 @@ export class Metrics {
     this.#names.set(name, new Set());
     return name;
   }
-}
-
-const TIME_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-const HELD_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400];
-
-/** Each further value of a label is a further series in whatever collects them. */
-function bounded(known: Set<string>, name: string): string {
-  if (known.has(name)) return name;
-  if (known.size >= NAMES_MAX) return "other";
-  known.add(name);
-  return name;
 }

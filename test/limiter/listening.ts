@@ -5,6 +5,7 @@ import type {
   AcquireEndedEvent,
   CHANNELS,
   ChargedEvent,
+  ConsumedCapacityEvent,
   DegradedEvent,
   DisabledEvent,
   GaveBackEvent,
@@ -33,6 +34,7 @@ interface EventOf extends Record<Names[keyof Names], object> {
   readonly "zae-limiter:wait-ended": WaitEndedEvent;
   readonly "zae-limiter:lease-opened": LeaseOpenedEvent;
   readonly "zae-limiter:lease-ended": LeaseEndedEvent;
+  readonly "zae-limiter:consumed-capacity": ConsumedCapacityEvent;
 }
 
 /** Every event of a channel from now on, until the test ends. */

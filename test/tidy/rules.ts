@@ -52,6 +52,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   client: { folders: ["domain", "engine/track.ts"], packages: [], types: ["engine", "leases"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   llm: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  // The channels and the clock are handed to it.
+  otel: { folders: ["domain", "ports", "engine"], packages: ["@opentelemetry/api", "node:diagnostics_channel"] },
+  mcp: { folders: ["domain", "ports", "engine", "llm"], packages: ["@modelcontextprotocol/sdk/*"] },
   dashboard: {
     // Small files that need nothing else: what they bring along is loaded by every visitor.
     folders: ["domain/amount-text.ts", "domain/own-usage.ts", "domain/reset-names.ts", "domain/usage-export.ts"],

@@ -29,6 +29,8 @@ export const CHANNELS = {
   leaseOpened: "zae-limiter:lease-opened",
   /** A `LeaseEndedEvent` when a lease was closed. */
   leaseEnded: "zae-limiter:lease-ended",
+  /** A `ConsumedCapacityEvent` for each call to DynamoDB that says its cost; asked for while somebody listens. */
+  consumedCapacity: "zae-limiter:consumed-capacity",
 } as const;
 
 type Listener = (...published: Published) => void;
@@ -60,6 +62,17 @@ export function observableEvents(): Events {
         for (const name of channels) listeners[name].delete(listener);
       };
     },
+  };
+}
+
+/** A channel of this process, for what no limiter publishes. */
+export function systemChannel<Event>(name: keyof typeof CHANNELS): Channel<Event> {
+  const system = diagnostics.channel(CHANNELS[name]);
+  return {
+    get active() {
+      return system.hasSubscribers;
+    },
+    publish: (event) => system.publish(event),
   };
 }
 

@@ -1,0 +1,3 @@
+import { otelCases } from "./cases.ts";
+
+await otelCases("those installed");
