@@ -1,5 +1,4 @@
 import type { Tokens } from "../domain/amounts.ts";
-import { bucketFor } from "../domain/bucket-state.ts";
 import { ALONE } from "../domain/charges.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
@@ -19,6 +18,7 @@ import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
+import { observed } from "./observed.ts";
 import { NO_OTHERS, otherChains } from "./other-chains.ts";
 import { notReached, uncountedParts } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
@@ -146,8 +146,8 @@ export class Acquirer {
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request, waiting);
-      const { observed, nowMs } = await this.observe(demands);
-      const refusal = refusalOf(observed, demands, { askedMs: nowMs, toldMs: nowMs }, this.#deps.calendar);
+      const { observed: seen, nowMs } = await this.observe(demands);
+      const refusal = refusalOf(seen, demands, { askedMs: nowMs, toldMs: nowMs }, this.#deps.calendar);
       checkRefusal(refusal);
       return refusal;
     } catch (error) {
@@ -182,15 +182,8 @@ export class Acquirer {
   }
 
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
-  async observe(demands: readonly Demand[]): Promise<Observation> {
-    const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
-    // Not before: what the store answers may correct the clock.
-    const nowMs = this.#deps.clock.now();
-    const observed = demands.map(({ bucket, set, limits = set.limits, origin, take, bypass }, i) => {
-      const state = bucketFor(states[i], { set, origin }, nowMs, this.#deps.calendar);
-      return { bucket, state, limits, take, taken: false, bypass, seen: "now" } as const;
-    });
-    return { observed, nowMs };
+  observe(demands: readonly Demand[]): Promise<Observation> {
+    return observed(this.#deps, demands);
   }
 
   /**
