@@ -1,5 +1,4 @@
 import { bucketFor } from "../domain/bucket-state.ts";
-
 import type { Observation } from "./refusal.ts";
 import type { Demand } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
