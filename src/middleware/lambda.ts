@@ -1,0 +1,180 @@
+import type { RateLimitExceeded } from "../domain/errors.ts";
+import { withCurrentLease } from "../engine/current-lease.ts";
+import type { Lease } from "../engine/lease.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
+import { type Arrival, type Decision, Gate } from "./gate.ts";
+import { answered, type LambdaResult, resultOf, statusOf, withFields } from "./lambda-result.ts";
+import { isStream, type ResponseStream, refuseOnStream, whenStreamEnds } from "./lambda-stream.ts";
+import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
+import { checkWrapped } from "./wrapped.ts";
+
+export type { LambdaResult } from "./lambda-result.ts";
+export type { ResponseStream } from "./lambda-stream.ts";
+
+/** What is used of an event of API Gateway (payload 2.0) or of a function URL. */
+export interface LambdaHttpEvent {
+  /** About the request. */
+  readonly requestContext?: {
+    /** The request as the gateway got it. */
+    readonly http?: {
+      /** The client's address. */
+      readonly sourceIp?: string;
+    };
+  };
+  /** The lease of the request. Absent where it passed without one. */
+  lease?: Lease;
+}
+
+/** What is used of the context of a function. */
+export interface LambdaContext {
+  /** Milliseconds until the function is stopped. */
+  getRemainingTimeInMillis?(): number;
+}
+
+/** Options of `rateLimit` and `rateLimitMiddy` for Lambda. */
+export interface LambdaRateLimitOptions<Event extends LambdaHttpEvent = LambdaHttpEvent>
+  extends RateLimitOptions<Event> {
+  /** Answers a refusal; the result gets the header fields that it does not have. Default: 429 with a problem. */
+  readonly handler?: (event: Event, refusal: RateLimitExceeded) => MaybePromise<LambdaResult>;
+}
+
+/** A wait ends this long before the function would be stopped, so that there is time to answer. */
+const RESERVE_MS = 500;
+
+/**
+ * Limits a function behind API Gateway (payload 2.0) or a function URL. The lease is at `event.lease` and is
+ * `currentLease()`; it is closed before the result is returned. A function that streams its response, inside
+ * `awslambda.streamifyResponse`, is limited alike; its lease closes with the end of the stream.
+ *
+ * ```ts
+ * export const handler = rateLimit(async (event) => ({ statusCode: 200, body: "hello" }), { limiter, limits });
+ * ```
+ */
+export function rateLimit<Event extends LambdaHttpEvent, Rest extends unknown[], Result>(
+  handler: (event: Event, ...rest: Rest) => MaybePromise<Result>,
+  options: LambdaRateLimitOptions<Event>,
+): (event: Event, ...rest: [...Rest, ...unknown[]]) => Promise<Result | LambdaResult> {
+  checkWrapped(handler);
+  const gate = new Gate(checkOptions(options, ["handler"]));
+  const onRefusal = checkHandler(options.handler);
+  return async (event, ...rest) => {
+    const [first, second] = rest as readonly unknown[];
+    const stream = isStream(first) ? first : undefined;
+    const context = (stream === undefined ? first : second) as LambdaContext | undefined;
+    const decision = await gate.decide(event, arrivalOf(event, context));
+    const run = () => handler(event, ...(rest as unknown[] as Rest));
+    switch (decision.kind) {
+      case "refused":
+      case "gone": {
+        const result = await refusal(decision, event, onRefusal);
+        return stream === undefined ? result : ((await refuseOnStream(stream, result)) as Result);
+      }
+      case "granted":
+        return inLease(decision, event, run, stream);
+      case "passed":
+        return withFields(await run(), decision.headers);
+      case "skipped":
+        return run();
+    }
+  };
+}
+
+async function inLease<Event extends LambdaHttpEvent, Result>(
+  { lease, headers, close }: Extract<Decision, { kind: "granted" }>,
+  event: Event,
+  run: () => MaybePromise<Result>,
+  stream: ResponseStream | undefined,
+): Promise<Result | LambdaResult> {
+  event.lease = lease;
+  const ended = stream && whenStreamEnds(stream);
+  try {
+    const result = await withCurrentLease(lease, run);
+    // The function is frozen as soon as it has answered: what is to be stored is stored before.
+    if (ended !== undefined) {
+      await close(await ended);
+      return result;
+    }
+    await close({ kind: "finished", status: statusOf(result) });
+    return withFields(result, headers);
+  } catch (error) {
+    await close({ kind: "error", error });
+    throw error;
+  }
+}
+
+/** What is used of a request of Middy. */
+export interface MiddyRequest<Event extends LambdaHttpEvent = LambdaHttpEvent> {
+  /** The event. */
+  event: Event;
+  /** The context of the function. Default: none. */
+  context?: LambdaContext;
+  /** The result of the handler. Default: none yet. */
+  response?: unknown;
+  /** What the handler threw. Default: nothing. */
+  error?: unknown;
+}
+
+/** A middleware for Middy. */
+export interface RateLimitMiddleware<Event extends LambdaHttpEvent = LambdaHttpEvent> {
+  /** Decides; a result that is returned is the answer. */
+  before(request: MiddyRequest<Event>): Promise<LambdaResult | undefined>;
+  /** Closes the lease and adds the header fields. */
+  after(request: MiddyRequest<Event>): Promise<void>;
+  /** Closes the lease. */
+  onError(request: MiddyRequest<Event>): Promise<void>;
+}
+
+/**
+ * The same as a middleware of Middy. The lease is at `event.lease`; Middy runs the handler outside of its middleware, so
+ * there is no `currentLease()`.
+ *
+ * ```ts
+ * export const handler = middy(hello).use(rateLimitMiddy({ limiter, limits }));
+ * ```
+ */
+export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
+  options: LambdaRateLimitOptions<Event>,
+): RateLimitMiddleware<Event> {
+  const gate = new Gate(checkOptions(options, ["handler"]));
+  const onRefusal = checkHandler(options.handler);
+  const decisions = new WeakMap<object, Decision>();
+  return {
+    async before(request) {
+      const { event, context } = request;
+      const decision = await gate.decide(event, arrivalOf(event, context));
+      if (decision.kind === "refused" || decision.kind === "gone") return refusal(decision, event, onRefusal);
+      decisions.set(request, decision);
+      if (decision.kind === "granted") event.lease = decision.lease;
+      return undefined;
+    },
+    async after(request) {
+      const decision = decisions.get(request);
+      if (decision?.kind === "granted") {
+        await decision.close({ kind: "finished", status: statusOf(request.response) });
+      }
+      if (decision !== undefined && "headers" in decision) {
+        request.response = withFields(request.response, decision.headers);
+      }
+    },
+    async onError(request) {
+      const decision = decisions.get(request);
+      if (decision?.kind === "granted") await decision.close({ kind: "error", error: request.error });
+    },
+  };
+}
+
+function arrivalOf(event: LambdaHttpEvent, context: LambdaContext | undefined): Arrival {
+  return {
+    address: () => event.requestContext?.http?.sourceIp,
+    waitMaxMs: () => (context?.getRemainingTimeInMillis?.() ?? Number.POSITIVE_INFINITY) - RESERVE_MS,
+  };
+}
+
+async function refusal<Event extends LambdaHttpEvent>(
+  decision: Extract<Decision, { kind: "refused" | "gone" }>,
+  event: Event,
+  onRefusal: LambdaRateLimitOptions<Event>["handler"],
+): Promise<LambdaResult> {
+  if (decision.kind === "gone") return { statusCode: 499, headers: {}, body: "" };
+  return answered(decision.answer, onRefusal && ((error) => onRefusal(event, error)), resultOf);
+}

@@ -1,0 +1,33 @@
+import type { ServerResponse } from "node:http";
+import type { RequestOutcome } from "./options.ts";
+
+/** Calls back when a response has ended, whichever of its events comes first. `errorOf`: what the handler threw, if it is known. */
+export function onceEnded(
+  response: ServerResponse,
+  close: (outcome: RequestOutcome) => unknown,
+  errorOf: () => { readonly error: unknown } | undefined,
+): void {
+  const finished = () => {
+    const { statusCode: status } = response;
+    const thrown = status >= 500 ? errorOf() : undefined;
+    close(thrown === undefined ? { kind: "finished", status } : { kind: "error", error: thrown.error });
+  };
+  // Some servers emit only one of the two; a response that ended before anybody listened emits none.
+  const ended = () => (response.writableFinished ? finished() : close({ kind: "disconnected" }));
+  if (response.writableFinished || response.destroyed) {
+    ended();
+    return;
+  }
+  response.once("finish", finished);
+  response.once("close", ended);
+}
+
+/** A signal that is aborted when the client leaves before the response has ended. */
+export function signalOf(response: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  if (response.destroyed) left.abort();
+  response.once("close", () => {
+    if (!response.writableFinished) left.abort();
+  });
+  return left.signal;
+}

@@ -1,0 +1,68 @@
+import type { Answer } from "./answer.ts";
+import type { RequestOutcome } from "./options.ts";
+
+type Close = (outcome: RequestOutcome) => Promise<void>;
+
+/** How a response of the web platform is sent. */
+interface Sending {
+  readonly isHead: boolean;
+  /** Header fields that it gets unless it has them. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The same response with header fields; `close` is called once its body was read to the end, or was left. */
+export function limitedResponse(response: Response, { isHead, headers }: Sending, close: Close | undefined): Response {
+  const { status, body } = response;
+  // An upgrade or an error of the network: no response can be made of it again.
+  if (status < 200 || status > 599) {
+    close?.({ kind: "finished", status });
+    return response;
+  }
+  // The body of an answer to HEAD is dropped unread.
+  if (close !== undefined && (body === null || isHead)) close({ kind: "finished", status });
+  const watched = close === undefined || body === null || isHead ? body : watchedBody(body, status, close);
+  if (watched === body && hasFields(response, headers)) return response;
+  const answer = new Response(watched, response);
+  for (const [name, value] of Object.entries(headers)) if (!answer.headers.has(name)) answer.headers.set(name, value);
+  return answer;
+}
+
+/** The answer to a request that did not get through. */
+export function problemResponse({ status, headers, problem }: Answer): Response {
+  return new Response(JSON.stringify(problem), { status, headers });
+}
+
+/** For a client that has left: servers that log statuses know this one. */
+export function goneResponse(): Response {
+  return new Response(null, { status: 499 });
+}
+
+function hasFields(response: Response, headers: Readonly<Record<string, string>>): boolean {
+  return Object.keys(headers).every((name) => response.headers.has(name));
+}
+
+/** Passes every chunk on as it is and when it is asked for. */
+function watchedBody(body: ReadableStream, status: number, close: Close): ReadableStream {
+  const reader = body.getReader();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (!done) return controller.enqueue(value);
+          close({ kind: "finished", status });
+          controller.close();
+        } catch (error) {
+          close({ kind: "error", error });
+          controller.error(error);
+        }
+      },
+      cancel(reason) {
+        close({ kind: "disconnected" });
+        return reader.cancel(reason);
+      },
+    },
+    // Nothing is read ahead: what was read was asked for.
+    { highWaterMark: 0 },
+  );
+}
