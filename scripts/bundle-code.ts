@@ -18,6 +18,11 @@ export const ENTRIES = [
   "server",
   "express-rate-limit-store",
   "otel",
+  "express",
+  "fastify",
+  "hono",
+  "fetch",
+  "lambda",
   "testing",
 ];
 

@@ -49,10 +49,14 @@ export const PAGES: readonly Page[] = [
         title: "Take tokens",
         names: [
           ...limiter("withLease", "acquire", "tryAcquire", "tryAcquireSync"),
-          ...["AcquireRequest", "Tokens", "Outcome", "Granted", "Refusal", "Status"],
+          ...["AcquireRequest", "Tokens", "Outcome", "Granted", "Refusal", "Status", "Acquiring"],
         ],
       },
-      { title: "Leases", names: ["Lease", "SettleOptions", "LeaseResource", "LeaseStatus"] },
+      {
+        title: "Leases",
+        names: ["Lease", "SettleOptions", "LeaseResource", "LeaseStatus", "currentLease", "withCurrentLease"],
+      },
+      { title: "Header fields", names: ["rateLimitHeaders", "RateLimitHeaderOptions"] },
       {
         title: "Ask without taking",
         names: [
@@ -331,6 +335,44 @@ export const PAGES: readonly Page[] = [
     entry: "express-rate-limit-store",
     text: "A store for express-rate-limit 7 and 8. [Its guide](../guide/express-rate-limit.md) has an example.",
     groups: [{ title: "The store", names: ["LimiterStore", "LimiterStoreOptions", "LimiterStoreInfo"] }],
+    entry: "express",
+    text: "Middleware for Express 4 and 5. [The guide](../guide/express.md) shows it.",
+    groups: [
+      { title: "The middleware", names: ["rateLimit", "ExpressRateLimitOptions"] },
+      {
+        title: "Options of all frameworks",
+        names: ["RateLimitOptions", "RequestOutcome", "RefusedRequest", "ClosedRequest"],
+      },
+    ],
+  },
+  {
+    entry: "fastify",
+    text: "A plugin for Fastify 5. [The guide](../guide/fastify.md) shows it.",
+    groups: [{ title: "The plugin", names: ["rateLimit", "FastifyRateLimitOptions", "FastifyRouteRateLimitOptions"] }],
+  },
+  {
+    entry: "hono",
+    text: "Middleware for Hono 4, on every runtime. [The guide](../guide/hono.md) shows it.",
+    groups: [{ title: "The middleware", names: ["rateLimit", "HonoRateLimitOptions", "HonoRateLimitEnv"] }],
+  },
+  {
+    entry: "fetch",
+    text: "Middleware for functions that make a `Response` of a `Request`. [The guide](../guide/fetch.md) shows it.",
+    groups: [{ title: "The middleware", names: ["rateLimit", "FetchRateLimitOptions"] }],
+  },
+  {
+    entry: "lambda",
+    text: "Middleware for Lambda functions behind API Gateway or a function URL. [The guide](../guide/lambda.md) shows it.",
+    groups: [
+      {
+        title: "The middleware",
+        names: [
+          ...["rateLimit", "LambdaRateLimitOptions", "LambdaHttpEvent", "LambdaContext", "LambdaResult"],
+          "ResponseStream",
+        ],
+      },
+      { title: "Middy", names: ["rateLimitMiddy", "RateLimitMiddleware", "MiddyRequest"] },
+    ],
   },
   {
     entry: "testing",
