@@ -16,7 +16,7 @@ export function currentLease(): Lease | undefined {
 /** Runs the function so that `currentLease()` answers the lease in it, and in everything that it starts. */
 export function withCurrentLease<Value>(lease: Lease, body: () => Value): Value {
   if (typeof body !== "function")
-    throw new ValidationError("body_invalid", "withCurrentLease needs a function to run.");
+    throw new ValidationError("body_missing", "withCurrentLease needs a function to run.");
   storage ??= newStorage();
   // A runtime that has none: the request has its lease all the same, at the place of its framework.
   return storage === undefined ? body() : storage.run(lease, body);
