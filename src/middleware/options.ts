@@ -11,11 +11,30 @@ import { checkHeaderOptions, type HeaderForm } from "../engine/rate-limit-header
 import { checkWait } from "../engine/request.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
-/** How a request ended. */
-export type RequestOutcome =
-  | { readonly kind: "finished"; readonly status: number }
-  | { readonly kind: "error"; readonly error: unknown }
-  | { readonly kind: "disconnected" };
+/** How a request ended: the response was sent, the handler threw, or the client left before the end. */
+export type RequestOutcome = FinishedRequest | FailedRequest | LeftRequest;
+
+/** The response was handed over to its last byte. */
+interface FinishedRequest {
+  /** Always `"finished"`. */
+  readonly kind: "finished";
+  /** The status of the response. */
+  readonly status: number;
+}
+
+/** The handler threw, or its stream failed. */
+interface FailedRequest {
+  /** Always `"error"`. */
+  readonly kind: "error";
+  /** What was thrown. */
+  readonly error: unknown;
+}
+
+/** The client left before the end of the response. */
+interface LeftRequest {
+  /** Always `"disconnected"`. */
+  readonly kind: "disconnected";
+}
 
 /** What `onRefused` is told. */
 export interface RefusedRequest {

@@ -33,6 +33,7 @@ function fileOf(example: Example): string {
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "docs-"));
   // Examples import frameworks by their names.
+  // Frameworks that examples import beside the package.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   for (const example of examples) {
     await mkdir(dirname(fileOf(example)));
