@@ -1,4 +1,5 @@
 import type { Paint } from "./color.ts";
+import { tokensText } from "./limit-print.ts";
 
 /** What one limit used, window by window, oldest first. */
 export interface Series {
@@ -21,16 +22,17 @@ export function chartText(
   const most = Math.max(1, ...shown.map(({ tokens }) => tokens));
   const labels = shown.map(({ windowStartMs }) => labelOf(windowStartMs));
   const label = Math.max(...labels.map(({ length }) => length));
-  const number = Math.max(...shown.map(({ tokens }) => String(tokens).length));
+  const numbers = shown.map(({ tokens }) => tokensText(limit, tokens));
+  const number = Math.max(...numbers.map(({ length }) => length));
   const room = Math.max(10, columns - label - number - 4);
   const lines = shown.map(({ tokens }, i) => {
     const bar = barText(tokens / most, room);
-    return `${(labels[i] ?? "").padEnd(label)}  ${String(tokens).padStart(number)}  ${paint("cyan", bar)}`.trimEnd();
+    return `${(labels[i] ?? "").padEnd(label)}  ${(numbers[i] ?? "").padStart(number)}  ${paint("cyan", bar)}`.trimEnd();
   });
   const total = shown.reduce((sum, { tokens }) => sum + tokens, 0);
   const left = points.length - shown.length;
   const earlier = left === 0 ? "" : `, ${left} earlier windows not shown`;
-  return `${paint("bold", limit)}  ${total} in ${shown.length} window${shown.length === 1 ? "" : "s"}${earlier}\n${lines.join("\n")}\n`;
+  return `${paint("bold", limit)}  ${tokensText(limit, total)} in ${shown.length} window${shown.length === 1 ? "" : "s"}${earlier}\n${lines.join("\n")}\n`;
 }
 
 const WINDOWS_MAX = 60;

@@ -1,5 +1,6 @@
+import { isMoney } from "../domain/money-words.ts";
 import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/index.ts";
-import { durationText, limitText, waitText } from "./limit-print.ts";
+import { durationText, limitText, tokensText, waitText } from "./limit-print.ts";
 
 /** What happened to a caller, in sentences that can be read aloud. */
 export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
@@ -7,7 +8,7 @@ export function explainText(explanation: Explanation, consume: Readonly<Record<s
   if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(levels)}.`;
   const bypass = levels[0]?.access === "bypass" ? ` ${entityId} bypasses its limits.` : "";
   if (consume === undefined) return `${entityId} may take ${mostText(levels)} from ${resource} now.${bypass}`;
-  const asked = listOf(Object.entries(consume).map(([limit, tokens]) => `${tokens} ${limit}`));
+  const asked = listOf(Object.entries(consume).map(([measure, tokens]) => amountText(measure, tokens)));
   switch (outcome) {
     case "granted":
       return `${entityId} may take ${asked} from ${resource} now.${bypass}`;
@@ -21,11 +22,10 @@ export function explainText(explanation: Explanation, consume: Readonly<Record<s
 function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): string {
   if (primary === undefined) return `${entityId} is refused for ${waitText(retryAfterMs)}.`;
   const { limit, counts, requested, resource } = primary;
-  const now = Math.max(0, mostOf(levels, counts) ?? 0);
+  const now = tokensText(counts, Math.max(0, mostOf(levels, counts) ?? 0));
+  const asked = tokensText(counts, requested);
   const when =
-    retryAfterMs === Number.POSITIVE_INFINITY
-      ? `${requested} never fit`
-      : `${requested} fit in ${waitText(retryAfterMs)}`;
+    retryAfterMs === Number.POSITIVE_INFINITY ? `${asked} never fit` : `${asked} fit in ${waitText(retryAfterMs)}`;
   const held = levels.find((level) => level.entityId === primary.entityId);
   const terms = (resource === "*" ? held?.totals : held?.limits)?.find((each) => each.limit === limit);
   const isOwn = primary.entityId === entityId;
@@ -33,17 +33,17 @@ function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): 
   // A limit that counts what it is called need not be named twice.
   const called = isOwn ? `its ${limit}` : `${limit} of ${other}`;
   const whose = limit !== counts ? called : isOwn ? "it" : other;
-  return `${entityId} may take ${now} more ${counts} now; ${when}, because ${whose} ${holdsText(primary.available, terms)}.`;
+  return `${entityId} may take ${now} more${isMoney(counts) ? " of" : ""} ${counts} now; ${when}, because ${whose} ${holdsText(limit, primary.available, terms)}.`;
 }
 
 /** `holds 300 of 20000 and gains 10000 a minute`. */
-function holdsText(available: number, terms: LimitExplanation | undefined): string {
-  const held = available < 0 ? `is ${-available} in debt` : `holds ${available}`;
+function holdsText(limit: string, available: number, terms: LimitExplanation | undefined): string {
+  const held = available < 0 ? `is ${tokensText(limit, -available)} in debt` : `holds ${tokensText(limit, available)}`;
   if (terms === undefined) return held;
   const { kind, capacity, definition, resetsAtMs } = terms;
-  const of = available < 0 ? "" : ` of ${capacity}`;
+  const of = available < 0 ? "" : ` of ${tokensText(limit, capacity)}`;
   if (kind === "drip")
-    return `${held}${of} and gains ${definition.refillAmount} ${periodWords(definition.refillPeriodMs)}`;
+    return `${held}${of} and gains ${tokensText(limit, definition.refillAmount)} ${periodWords(definition.refillPeriodMs)}`;
   if (resetsAtMs === undefined) return `${held}${of}`;
   return `${held}${of} and is full again at ${new Date(resetsAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
@@ -66,7 +66,7 @@ function mostText(levels: readonly LevelExplanation[]): string {
   return listOf(
     measures.map((measure) => {
       const most = mostOf(levels, measure);
-      return most === undefined ? `any ${measure} (only measured)` : `up to ${Math.max(0, most)} ${measure}`;
+      return most === undefined ? `any ${measure} (only measured)` : `up to ${amountText(measure, Math.max(0, most))}`;
     }),
   );
 }
@@ -78,6 +78,11 @@ function mostOf(levels: readonly LevelExplanation[], measure: string): number | 
     .flatMap(({ limits, totals }) => [...limits, ...totals].filter((each) => each.counts === measure && !each.soft))
     .map(({ available }) => available);
   return held.length === 0 ? undefined : Math.min(...held);
+}
+
+/** `500 tpm`; `$0.25 of usd`. */
+function amountText(measure: string, tokens: number): string {
+  return `${tokensText(measure, tokens)}${isMoney(measure) ? " of" : ""} ${measure}`;
 }
 
 function disabledText(levels: readonly LevelExplanation[]): string {
@@ -143,5 +148,5 @@ export function reasonsOf([, ...parents]: readonly LevelExplanation[]): string {
 
 export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
   const window = inWindow ? " (a window is open)" : "";
-  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${toppedUp} topped up)` : ""}`;
+  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}`;
 }

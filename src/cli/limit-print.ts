@@ -1,5 +1,6 @@
 import type { Limit } from "../domain/limit.ts";
 import { textOfLimit } from "../domain/limit-text.ts";
+import { amountShown } from "../domain/money-words.ts";
 
 export { durationText } from "../domain/limit-words.ts";
 
@@ -8,6 +9,11 @@ export const limitText = textOfLimit;
 
 export function limitsText(limits: readonly Limit[]): string {
   return limits.map(limitText).join("  ");
+}
+
+/** Tokens for people: dollars where the name of the limit, or of the measure, says so. */
+export function tokensText(name: string, tokens: number): string {
+  return amountShown(name, tokens, String);
 }
 
 /** For people: `12 s`, `3 min`, `2.5 h`; `never`. */

@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import type { UsageRequest } from "../entry/index.ts";
 import type { ListOptions } from "./command.ts";
+import { tokensText } from "./limit-print.ts";
 import { choiceOf, instantMs } from "./values.ts";
 
 /** Which usage is asked for. */
@@ -45,6 +46,6 @@ export function windowText(window: UsageRequest["window"], startMs: number): str
 
 export function countersText(counters: Readonly<Record<string, number>>): string {
   return Object.entries(counters)
-    .map(([limit, tokens]) => `${limit}=${tokens}`)
+    .map(([limit, tokens]) => `${limit}=${tokensText(limit, tokens)}`)
     .join(" ");
 }

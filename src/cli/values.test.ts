@@ -44,3 +44,10 @@ test("tokens and metadata are pairs, and none is said twice", () => {
   assert.deepEqual(metadataOf(["a=1", "b=", "c=x=y"]), { a: "1", b: "", c: "x=y" });
   assert.throws(() => metadataOf(["=1"]), /KEY=VALUE/);
 });
+
+test("amounts may be money, in micro-dollars", () => {
+  assert.deepEqual(tokensOf(["usd=$0.25,rpm=1", "day_usd:$3"], "-c"), { usd: 250_000, rpm: 1, day_usd: 3_000_000 });
+  for (const text of ["usd=$", "usd=$0.0000001", "usd=$-1", "usd=$1k", "usd=1$"]) {
+    assert.throws(() => tokensOf([text], "-c"), /-c has ".*"; give NAME=N/, text);
+  }
+});

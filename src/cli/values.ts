@@ -1,4 +1,5 @@
 import { amountOfText } from "../domain/amount-text.ts";
+import { microOfText } from "../domain/money.ts";
 import { UsageError } from "./exit-code.ts";
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -37,12 +38,12 @@ export function amountOf(text: string): number | undefined {
   return Number.isSafeInteger(amount) ? amount : undefined;
 }
 
-/** `rpm=1,tpm=500`, repeated: whole tokens per limit. */
+/** `rpm=1,tpm=500,usd=$0.25`, repeated: whole tokens per limit. */
 export function tokensOf(texts: readonly string[], option: string): Readonly<Record<string, number>> {
   const tokens = new Map<string, number>();
   for (const part of texts.flatMap((text) => text.split(","))) {
     const [, name, amountText = ""] = /^([^=:]+)[=:](.*)$/.exec(part) ?? [];
-    const amount = amountOf(amountText);
+    const amount = amountText.startsWith("$") ? microOfText(amountText.slice(1)) : amountOf(amountText);
     if (name === undefined || amount === undefined) {
       throw new UsageError(`${option} has "${part}"; give NAME=N with a whole number, such as ${option} rpm=1.`);
     }

@@ -1,6 +1,7 @@
+import { isMoney } from "../domain/money-words.ts";
 import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
-import { waitText } from "./limit-print.ts";
+import { tokensText, waitText } from "./limit-print.ts";
 import { printable } from "./table.ts";
 import { type BucketReading, limitKey, type WatchedBucket } from "./watch-look.ts";
 
@@ -68,18 +69,23 @@ export function screenText(
   const name = names.reduce((widest, { length }) => Math.max(widest, Math.min(34, length)), 0);
   const room = Math.max(8, columns - name - 44);
   const rows = items.map((item, i) => {
-    const { available, capacity, takenPerSecond, blocked, retryAfterMs } = item;
+    const { limit, available, capacity, takenPerSecond, blocked, retryAfterMs } = item;
     const used = capacity === 0 ? 1 : (capacity - available) / capacity;
     const bar = barText(used, room).padEnd(room);
     const paintBar = available < 0 || blocked ? "red" : used > 0.8 ? "yellow" : "green";
     const state = blocked ? `blocked ${waitText(retryAfterMs)}` : available < 0 ? "debt" : "";
-    const left = `${available}/${capacity}`.padStart(17);
-    const rate = `${takenPerSecond}/s`.padStart(8);
+    const left = `${tokensText(limit, available)}/${tokensText(limit, capacity)}`.padStart(17);
+    const rate = `${rateText(limit, takenPerSecond)}/s`.padStart(8);
     return `${cut(names[i] ?? "", name)}  ${paint(paintBar, bar)}${left}${rate}  ${state}`.trimEnd();
   });
   const logged = log.length === 0 ? "" : `\n${log.map((line) => paint("dim", line)).join("\n")}\n`;
   const more = further === 0 ? "" : `${paint("dim", `${further} more, less used`)}\n`;
   return `${head}\n${rows.join("\n")}\n${more}${logged}`;
+}
+
+/** A rate has a part of a token; less than a micro-dollar is nothing. */
+function rateText(limit: string, perSecond: number): string {
+  return tokensText(limit, isMoney(limit) ? Math.round(perSecond) : perSecond);
 }
 
 function nameOf({ entityId, resource, limit }: WatchedBucket): string {

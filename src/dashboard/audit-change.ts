@@ -1,5 +1,5 @@
 import type { AuditEvent, Limit, StoredLimits } from "./shapes.ts";
-import { refillWords, whole } from "./words.ts";
+import { refillWords, tokensWords } from "./words.ts";
 
 /** One field that an event changed. `before` undefined: what it was is older than what was read. */
 export interface FieldChange {
@@ -105,7 +105,7 @@ function levelFields(stored: StoredLimits | undefined): Map<string, string> {
 function limitText(limit: Limit): string {
   const windows = limit.schedule?.length ?? 0;
   const parts = [
-    whole(limit.capacity),
+    tokensWords(limit.name, limit.capacity),
     refillWords(limit),
     ...(windows > 0 ? [`${windows} in its schedule`] : []),
     ...(limit.soft ? ["soft"] : []),

@@ -4,7 +4,7 @@ import { type HeldLimit, rateOf, stateOf } from "./level.ts";
 import { Name } from "./parts.tsx";
 import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
 import { useLevel } from "./tick.ts";
-import { refillWords, sourceWords, stampWords, TOTALS, whole } from "./words.ts";
+import { refillWords, sourceWords, stampWords, TOTALS, tokensWords } from "./words.ts";
 
 /** What a limit holds, and when that was read on the page's clock. */
 export interface Reading {
@@ -114,7 +114,7 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
     refillWords(definition),
     ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
     ...(inWindow ? ["a schedule window is active"] : []),
-    ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
+    ...(toppedUp > 0 ? [`${tokensWords(limit.limit, toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
     // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
     ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
@@ -126,10 +126,10 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
         <Name text={limit.limit} />
       </th>
       <td class="number" data-label="Left" data-testid="explain-left">
-        {whole(level)}
+        {tokensWords(limit.limit, level)}
       </td>
       <td class="number" data-label="Capacity">
-        {whole(held.capacity)}
+        {tokensWords(limit.limit, held.capacity)}
       </td>
       <td data-label="Fills up">{notes.join("; ")}</td>
     </tr>

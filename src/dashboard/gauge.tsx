@@ -1,6 +1,6 @@
 import { type HeldLimit, type Rate, stateOf } from "./level.ts";
 import { useLevel } from "./tick.ts";
-import { KIND_NAMES, rateWords, whole } from "./words.ts";
+import { KIND_NAMES, rateWords, tokensWords } from "./words.ts";
 
 /** One limit of a bucket: a bar that fills up as time passes, and its numbers. */
 export function Gauge(props: {
@@ -16,7 +16,7 @@ export function Gauge(props: {
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
   const note =
-    rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(rate.amount, rate.periodMs)}`;
+    rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
     <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
       <div class="gauge-head">
@@ -24,7 +24,7 @@ export function Gauge(props: {
           {limit}
         </span>
         <span class="gauge-numbers">
-          <b>{whole(level)}</b> <span>/ {whole(capacity)}</span>
+          <b>{tokensWords(limit, level)}</b> <span>/ {tokensWords(limit, capacity)}</span>
         </span>
       </div>
       {/* biome-ignore lint/a11y/useSemanticElements: a meter element cannot be styled alike in all browsers. */}
@@ -37,7 +37,7 @@ export function Gauge(props: {
         aria-valuemin={0}
         aria-valuenow={shown}
         aria-valuemax={capacity}
-        aria-valuetext={`${whole(level)} of ${whole(capacity)} left`}
+        aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} left`}
       >
         <i style={{ transform: `scaleX(${part})` }} />
       </div>
@@ -48,7 +48,7 @@ export function Gauge(props: {
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>
-            {whole(-level)} in debt
+            {tokensWords(limit, -level)} in debt
           </strong>
         )}
         {state === "empty" && <strong>empty</strong>}

@@ -5,7 +5,7 @@ import { ErrorNote, Link, Name } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { LeaseView } from "./shapes.ts";
 import { useTicking } from "./tick.ts";
-import { amountsText, resourceWords, stampWords, waitWords, whole } from "./words.ts";
+import { amountsText, resourceWords, stampWords, tokensWords, waitWords } from "./words.ts";
 
 const STATUS_WORDS = {
   open: "open",
@@ -155,7 +155,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
           {limits
             .map(
               ({ entityId: of, resource: on, limit, available, capacity }) =>
-                `${limit} of ${of} on ${resourceWords(on)} ${whole(available)} of ${whole(capacity)}`,
+                `${limit} of ${of} on ${resourceWords(on)} ${tokensWords(limit, available)} of ${tokensWords(limit, capacity)}`,
             )
             .join("; ")}
           .

@@ -4,7 +4,7 @@ import { numberOf } from "./number-text.ts";
 import { Field } from "./parts.tsx";
 import { useAction, useSession } from "./session.tsx";
 import type { LeaseView } from "./shapes.ts";
-import { whole } from "./words.ts";
+import { tokensWords } from "./words.ts";
 
 /** Ends a lease with what it came to: totals by measure, on each of its resources. */
 export function LeaseSettle(props: {
@@ -56,7 +56,7 @@ export function LeaseSettle(props: {
           <Field
             key={keyOf(on, measure)}
             label={holdings.length === 1 ? measure : `${measure} on ${on}`}
-            hint={`It holds ${whole(amount)}`}
+            hint={`It holds ${tokensWords(measure, amount)}`}
           >
             <input
               type="text"
@@ -64,7 +64,7 @@ export function LeaseSettle(props: {
               data-testid="lease-total"
               data-resource={on}
               data-measure={measure}
-              value={typed[keyOf(on, measure)] ?? whole(amount)}
+              value={typed[keyOf(on, measure)] ?? tokensWords(measure, amount)}
               onInput={(event) => setTyped({ ...typed, [keyOf(on, measure)]: event.currentTarget.value })}
             />
           </Field>

@@ -2,7 +2,7 @@ import { RESETS, type ResetName } from "../domain/reset-names.ts";
 import { FormError } from "./form-error.ts";
 import { numberIn, numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
-import { whole } from "./words.ts";
+import { tokensWords, whole } from "./words.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
 
@@ -74,13 +74,13 @@ export function draftOf(limit: Limit): LimitDraft {
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: whole(capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true },
     ...(kind === "drip"
-      ? { amount: whole(refillAmount), period: seconds(refillPeriodMs) }
-      : { amount: whole(capacity) }),
+      ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
+      : { amount: tokensWords(name, capacity) }),
     ...(reset === undefined ? {} : { reset: resetChoice(reset.cron), cron: reset.cron, tz: reset.tz ?? "" }),
     ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
-    windows: (schedule ?? []).map(windowOf),
+    windows: (schedule ?? []).map((entry) => windowOf(name, entry)),
   };
 }
 
@@ -93,8 +93,9 @@ export function cronOf({ reset, cron }: Pick<LimitDraft, "reset" | "cron">): str
   return RESETS.find(([name]) => name === reset)?.[1] ?? cron.trim();
 }
 
-function windowOf({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): WindowDraft {
-  const text = (value: number | undefined) => (value === undefined ? "" : whole(value));
+function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
+  const { cron, tz, scale, capacity, refillAmount, refillPeriodMs } = entry;
+  const text = (value: number | undefined) => (value === undefined ? "" : tokensWords(name, value));
   return {
     id: ++lastId,
     ...{

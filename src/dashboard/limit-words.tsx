@@ -1,5 +1,5 @@
 import type { Limit, StoredLimits } from "./shapes.ts";
-import { refillWords, whole } from "./words.ts";
+import { refillWords, tokensWords } from "./words.ts";
 
 /** The limits of a level in words, a line each. */
 export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined }) {
@@ -20,9 +20,9 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
 export type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo">;
 
 function limitWords(limit: Limit): string {
-  const { capacity, counts, soft } = limit;
+  const { name, capacity, counts, soft } = limit;
   return [
-    whole(capacity),
+    tokensWords(name, capacity),
     refillWords(limit),
     ...(counts === undefined ? [] : [`counts ${counts}`]),
     ...(soft === true ? ["soft"] : []),

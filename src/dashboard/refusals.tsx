@@ -9,7 +9,7 @@ import { refusalSums } from "./refusal-sums.ts";
 import { RefusalTable } from "./refusal-table.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { RefusalCount, UsageWindow } from "./shapes.ts";
-import { plural, stampWords, TOTALS, timeWords, waitWords, whole } from "./words.ts";
+import { plural, stampWords, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
 const REREAD_MS = 15_000;
@@ -160,10 +160,10 @@ function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
         total={primary.resource === TOTALS}
       />
       <td data-label="Asked" class="number">
-        {whole(primary.requested)}
+        {tokensWords(primary.limit, primary.requested)}
       </td>
       <td data-label="Left" class={primary.available < 0 ? "number bad-text" : "number"}>
-        {whole(primary.available)}
+        {tokensWords(primary.limit, primary.available)}
       </td>
       <td data-label="Wait" class="number nowrap">
         {waitWords(retryAfterMs)}

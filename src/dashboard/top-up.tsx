@@ -9,7 +9,7 @@ import { Field } from "./parts.tsx";
 import { useAction, useSession } from "./session.tsx";
 import type { LimitExplanation } from "./shapes.ts";
 import { useLevel } from "./tick.ts";
-import { resourceWords, whole } from "./words.ts";
+import { resourceWords, tokensWords } from "./words.ts";
 
 /** What was given and what of it arrived, by limit. */
 export interface ToppedUp {
@@ -89,8 +89,8 @@ export function TopUpDone(
         return (
           <span key={name}>
             {i > 0 && ", "}
-            {whole(arrived)} {name}
-            {arrived < amount && ` (of ${whole(amount)}; the limit is full)`}
+            {tokensWords(name, arrived)} {name}
+            {arrived < amount && ` (of ${tokensWords(name, amount)}; the limit is full)`}
             {limit !== undefined && (
               <>
                 , now <NowLeft limit={limit} {...reading(limit)} />
@@ -108,7 +108,7 @@ function NowLeft({ limit, held, readAtMs }: Reading & { readonly limit: LimitExp
   const level = useLevel(held, rateOf(limit.definition, held.capacity), readAtMs);
   return (
     <>
-      {whole(level)} of {whole(held.capacity)}
+      {tokensWords(limit.limit, level)} of {tokensWords(limit.limit, held.capacity)}
     </>
   );
 }

@@ -1,10 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { isMoney } from "../domain/money-words.ts";
 import { useObserved } from "./observable.ts";
 import type { UsageWindow } from "./shapes.ts";
 import { colours } from "./theme.ts";
 import type { Series } from "./usage-series.ts";
-import { short, whole } from "./words.ts";
+import { short, tokensWords } from "./words.ts";
 
 /** As many as can be told apart; each has a colour of the theme and a line of its own form. */
 export const SERIES_MAX = 6;
@@ -23,11 +24,11 @@ export function UsageChart(props: {
   // The window under the pointer.
   const [hovered, setHovered] = useState<number>();
   const theme = useObserved(colours);
-  const about = JSON.stringify([span, starts, series, theme]);
+  const about = JSON.stringify([span, metric, starts, series, theme]);
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
-    const chart = new uPlot(optionsOf(element, span, series, setHovered), dataOf(starts, series), element);
+    const chart = new uPlot(optionsOf(element, { span, metric, series }, setHovered), dataOf(starts, series), element);
     const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
     observer.observe(element);
     return () => {
@@ -49,7 +50,7 @@ export function UsageChart(props: {
             <span class="name mono" title={name}>
               {name}
             </span>
-            <b>{whole(at === undefined ? total : (values[hovered as number] ?? 0))}</b>
+            <b>{tokensWords(metric, at === undefined ? total : (values[hovered as number] ?? 0))}</b>
           </span>
         ))}
         <span class="unseen">{metric}</span>
@@ -63,9 +64,9 @@ function summaryOf({ metric, starts, series, window: span }: Parameters<typeof U
   const lines = series.map(({ name, values, total }) => {
     const most = Math.max(...values);
     const at = starts[values.indexOf(most)] ?? 0;
-    return `${name}: ${whole(total)} in total, at most ${whole(most)} in the window of ${tick(span, at)}`;
+    return `${name}: ${tokensWords(metric, total)} in total, at most ${tokensWords(metric, most)} in the window of ${tick(span, at)}`;
   });
-  const what = metric === "requests" ? "Granted requests" : `Tokens of ${metric}`;
+  const what = metric === "requests" ? "Granted requests" : `${isMoney(metric) ? "Dollars" : "Tokens"} of ${metric}`;
   return `${what}, ${span}, over ${starts.length} windows. ${lines.join(". ")}.`;
 }
 
@@ -78,8 +79,7 @@ function dataOf(starts: readonly number[], series: readonly Series[]): uPlot.Ali
 
 function optionsOf(
   element: HTMLElement,
-  span: UsageWindow,
-  series: readonly Series[],
+  { span, metric, series }: { readonly span: UsageWindow; readonly metric: string; readonly series: readonly Series[] },
   onHover: (index: number | undefined) => void,
 ): uPlot.Options {
   const style = getComputedStyle(element);
@@ -103,7 +103,7 @@ function optionsOf(
     scales: { y: { range: (_, min, max) => [Math.min(0, min), max <= 0 ? 1 : max * 1.08] } },
     axes: [
       { ...axis, size: 34, space: 70, values: (_, seconds) => seconds.map((each) => tick(span, each * 1000)) },
-      { ...axis, size: 52, values: (_, values) => values.map((value) => short(value)) },
+      { ...axis, size: 60, values: (_, values) => values.map((value) => short(metric, value)) },
     ],
     series: [
       {},

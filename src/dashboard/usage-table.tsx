@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { Link, Name, Pager } from "./parts.tsx";
 import type { UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { amountOf, REQUESTS } from "./usage-series.ts";
-import { whole } from "./words.ts";
+import { tokensWords } from "./words.ts";
 
 const ROWS_MAX = 100;
 
@@ -58,7 +58,7 @@ export function UsageTable(props: {
                 </td>
                 {metrics.map((name) => (
                   <td class={has(snapshot, name) ? "number" : "number none"} data-label={name} key={name}>
-                    {has(snapshot, name) ? whole(amountOf(snapshot, name)) : <span class="quiet">–</span>}
+                    {has(snapshot, name) ? tokensWords(name, amountOf(snapshot, name)) : <span class="quiet">–</span>}
                   </td>
                 ))}
               </tr>

@@ -13,7 +13,7 @@ import { KeysMissing, kinOf, loadUsage, SNAPSHOTS_MAX, type UsageQuestion } from
 import { RANGES, rangeIn, rangeOf, USAGE_WINDOWS } from "./usage-ranges.ts";
 import { metricsOf, REQUESTS, seriesOf, trimmed } from "./usage-series.ts";
 import { UsageTable } from "./usage-table.tsx";
-import { plural, whole } from "./words.ts";
+import { plural, tokensWords, whole } from "./words.ts";
 
 const REREAD_MS = 15_000;
 const WINDOWS_MIN = 12;
@@ -204,7 +204,7 @@ function Totals({ items, names }: { readonly items: readonly UsageSnapshot[]; re
           <dt>
             <Name text={name} />
           </dt>
-          <dd>{whole(name === REQUESTS ? requests : (tokens.get(name) ?? 0))}</dd>
+          <dd>{name === REQUESTS ? whole(requests) : tokensWords(name, tokens.get(name) ?? 0)}</dd>
         </div>
       ))}
     </dl>

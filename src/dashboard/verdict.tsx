@@ -4,7 +4,7 @@ import type { Refusal } from "./live.ts";
 import { numberIn } from "./number-text.ts";
 import type { Explained } from "./shapes.ts";
 import { useTicking } from "./tick.ts";
-import { amountsText, TOTALS, timeWords, waitWords, whole } from "./words.ts";
+import { amountsText, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
 /** What was refused last: heard of with its amounts, or kept by the store without them. */
 export type LastRefused =
@@ -46,8 +46,10 @@ export function Verdict(props: {
         <strong class="wrap">{words}</strong>{" "}
         {outcome === "refused" && primary !== undefined ? (
           <span>
-            {available < 0 ? `It is ${whole(-available)} in debt` : `It has ${whole(available)} left`}; requested:{" "}
-            {whole(primary.requested)}. It fits in {waitWords(waitMs)}.
+            {available < 0
+              ? `It is ${tokensWords(primary.limit, -available)} in debt`
+              : `It has ${tokensWords(primary.limit, available)} left`}
+            ; requested: {tokensWords(primary.counts, primary.requested)}. It fits in {waitWords(waitMs)}.
           </span>
         ) : (
           reason !== undefined && <span class="wrap">{reason}</span>
@@ -82,7 +84,7 @@ function heardWords({ atMs, entityId, asked, primary }: Refusal): string {
   const limit = limitWords(primary.limit, primary.entityId, primary.resource === TOTALS);
   return (
     `Last refused at ${timeWords(atMs)}: ${entityId} requested ${amountsText(asked)}; ` +
-    `${limit} had ${whole(primary.available)} left.`
+    `${limit} had ${tokensWords(primary.limit, primary.available)} left.`
   );
 }
 
@@ -108,7 +110,7 @@ function AmountField(props: {
         inputMode="numeric"
         data-testid="explain-amount"
         data-limit={measure}
-        value={typed ?? whole(amount)}
+        value={typed ?? tokensWords(measure, amount)}
         onInput={(event) => setTyped(event.currentTarget.value)}
         onChange={(event) => {
           const next = numberIn(event.currentTarget.value);

@@ -1,3 +1,4 @@
+import { amountShown, dollarsText, isMoney } from "../domain/money-words.ts";
 import { RESETS } from "../domain/reset-names.ts";
 import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
 
@@ -9,9 +10,14 @@ export function whole(value: number): string {
   return WHOLE.format(value);
 }
 
-/** For the axis of a chart: 12.5k. */
-export function short(value: number): string {
-  return SHORT.format(value);
+/** An amount of a limit or measure: dollars where its name says so. */
+export function tokensWords(name: string, tokens: number): string {
+  return amountShown(name, tokens, whole);
+}
+
+/** For the axis of a chart: 12.5k; of money dollars. */
+export function short(name: string, value: number): string {
+  return isMoney(name) ? dollarsText(Math.round(value)) : SHORT.format(value);
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {
@@ -22,7 +28,7 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 export function amountsText(amounts: Readonly<Record<string, number>>): string {
   return Object.entries(amounts)
     .filter(([, amount]) => amount > 0)
-    .map(([measure, amount]) => `${whole(amount)} ${measure}`)
+    .map(([measure, amount]) => `${tokensWords(measure, amount)} ${measure}`)
     .join(", ");
 }
 
@@ -55,9 +61,11 @@ export function durationWords(ms: number): string {
 }
 
 /** 100 a minute, 5 in 30 s. */
-export function rateWords(amount: number, periodMs: number): string {
+export function rateWords(name: string, amount: number, periodMs: number): string {
   const unit = { 1000: "s", 60000: "min", 3600000: "h", 86400000: "day" }[periodMs];
-  return unit === undefined ? `${whole(amount)} in ${durationWords(periodMs)}` : `${whole(amount)}/${unit}`;
+  return unit === undefined
+    ? `${tokensWords(name, amount)} in ${durationWords(periodMs)}`
+    : `${tokensWords(name, amount)}/${unit}`;
 }
 
 /** How a limit fills up again. */
@@ -68,7 +76,7 @@ export function refillWords(limit: Limit): string {
     return usual === undefined ? `full again at ${cron} (${tz})` : `full again ${usual} (${tz})`;
   }
   if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
-  return `refills ${rateWords(limit.refillAmount, limit.refillPeriodMs)}`;
+  return `refills ${rateWords(limit.name, limit.refillAmount, limit.refillPeriodMs)}`;
 }
 
 export const KIND_NAMES = { drip: "refills", calendar: "calendar quota", session: "session quota" } as const;

@@ -110,7 +110,7 @@ test("what is left over is an error that names the text", () => {
   }
 });
 
-const crons = fc.constantFrom("* 9-17 * * 1-5", "0,30 1-2 * * *", "* * 1 * *", "*/5 * * * *");
+const crons = fc.constantFrom("* 9-17 * * 1-5", "0,30 1-2 * * *", "* * 1 * *", "*/5 * * * *", "0 0 1 * *");
 const tokens = fc.integer({ min: 1, max: 9_000_000_000 });
 const periods = fc.integer({ min: 1, max: 1_000_000 }).map((seconds) => seconds * 1000);
 const scales = fc.integer({ min: 1, max: 5_000 }).map((perMille) => perMille / 1000);
@@ -120,6 +120,7 @@ const make = limitMakers(calendar);
 const limits: fc.Arbitrary<Limit> = fc
   .record({
     kind: fc.constantFrom("drip", "calendar", "session"),
+    name: fc.constantFrom("a", "usd"),
     capacity: tokens,
     refillAmount: tokens,
     refillPeriodMs: periods,
@@ -135,16 +136,16 @@ const limits: fc.Arbitrary<Limit> = fc
       { maxLength: 3 },
     ),
   })
-  .map(({ kind, counts, capacity, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
+  .map(({ kind, name, counts, capacity, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
     const schedule = windows.map((given) => {
       const { scale, ...absolute } = given;
       if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
       return kind === "drip" ? { ...absolute, tz } : { cron: given.cron, capacity: given.capacity, tz };
     });
     const rest = { soft, schedule, counts };
-    if (kind === "drip") return make.custom("a", { capacity, refillAmount, refillPeriodMs, ...rest });
-    if (kind === "calendar") return make.quota("a", capacity, { reset: { cron, tz }, ...rest });
-    return make.quota("a", capacity, { resetAfterMs: refillPeriodMs, ...rest });
+    if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
+    if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
+    return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
   });
 
 test("what is printed for a limit is read as a limit of the same terms in every window", () => {
@@ -179,5 +180,81 @@ test("a text that is wrong in one part names that part and what it may be", () =
     ["rpm:1/2/3", /give AMOUNT\[\/PERIOD\]\[:BURST\]/],
   ] as const) {
     assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message });
+  }
+});
+
+test("money is a quota in micro-dollars, by the calendar or beside reset= and after=", () => {
+  const monthly = { cron: "0 0 1 * *", tz: "UTC" };
+  for (const [text, limit] of [
+    ["usd:$50/month", { ...quota("usd", 50_000_000), reset: monthly }],
+    ["usd:$5/day", { ...quota("usd", 5_000_000), reset: { cron: "0 0 * * *", tz: "UTC" } }],
+    ["usd:$0.25/hour", { ...quota("usd", 250_000), reset: { cron: "0 * * * *", tz: "UTC" } }],
+    ["usd:$1.000001/week", { ...quota("usd", 1_000_001), reset: { cron: "0 0 * * 1", tz: "UTC" } }],
+    ["usd:$9000000/year", { ...quota("usd", 9_000_000_000_000), reset: { cron: "0 0 1 1 *", tz: "UTC" } }],
+    ["usd:$50/month,tz=Europe/Berlin", { ...quota("usd", 50_000_000), reset: { ...monthly, tz: "Europe/Berlin" } }],
+    ["usd:$50,reset=monthly", { ...quota("usd", 50_000_000), reset: monthly }],
+    ["usd:$2,reset=0 6 * * *", { ...quota("usd", 2_000_000), reset: { cron: "0 6 * * *", tz: "UTC" } }],
+    ["usd:$2.50,after=5h", { ...quota("usd", 2_500_000), resetAfterMs: 18_000_000 }],
+    ["team_usd:$5/day,soft", { ...quota("team_usd", 5_000_000), soft: true, reset: { cron: "0 0 * * *", tz: "UTC" } }],
+    ["month:$5/month,counts=usd", { ...quota("month", 5_000_000), counts: "usd", reset: monthly }],
+    [
+      "usd:$50/month,when=* * * * 6,0 $10.50",
+      {
+        ...quota("usd", 50_000_000),
+        reset: monthly,
+        schedule: [{ cron: "* * * * 6,0", tz: "UTC", capacity: 10_500_000 }],
+      },
+    ],
+  ] as const) {
+    assert.deepEqual(limitOfText(text, calendar), limit, text);
+  }
+});
+
+test("a limit is written as money by its name, and read again", () => {
+  for (const [text, written] of [
+    ["usd:50M,reset=monthly", "usd:$50/month"],
+    ["usd:$50.00/month,tz=Europe/Berlin", "usd:$50/month,tz=Europe/Berlin"],
+    ["team_usd:250k,reset=daily", "team_usd:$0.25/day"],
+    ["usd:1,reset=0 6 * * *", "usd:$0.000001,reset=0 6 * * *"],
+    ["usd:$2.5,after=5h", "usd:$2.50,after=5h"],
+    ["usd:$9/week,when=* * * * 6 $1", "usd:$9/week,when=* * * * 6 $1"],
+    // Money that drips is in tokens, and so is a limit of any other name.
+    ["usd:1M/min", "usd:1M/min"],
+    ["month:$5/month,counts=usd", "month:5M,reset=monthly,counts=usd"],
+  ] as const) {
+    assert.equal(textOfLimit(limitOfText(text, calendar)), written);
+    assert.deepEqual(limitOfText(written, calendar), limitOfText(text, calendar));
+  }
+});
+
+test("money that is no quota, or no money, is refused by the part that is wrong", () => {
+  for (const [text, message] of [
+    [
+      "usd:$50",
+      /an amount of money is a quota; give one of \/hour, \/day, \/week, \/month or \/year after it, or reset= or after=/,
+    ],
+    ["usd:$50,soft", /an amount of money is a quota/],
+    ["usd:$5/min", /the period of money is "min"; .*Money that drips is written in tokens, .*: 5000000\/min/],
+    ["usd:$5/5min", /the period of money is "5min"/],
+    ["usd:$5/days", /the period of money is "days"/],
+    ["usd:$5/h", /the period of money is "h"/],
+    ["usd:$5/", /the period of money is ""/],
+    ["usd:$5/month:9", /has no burst; leave it out/],
+    ["usd:$5:9,reset=daily", /has no burst/],
+    ["usd:$5/month,reset=daily", /it has a period after the amount, and reset=; give one/],
+    ["usd:$5/month,after=5h", /it has a period after the amount, and after=; give one/],
+    ["usd:$1.0000001/day", /the amount is "\$1.0000001"; give US dollars in digits with at most six decimals/],
+    ["usd:$-5/day", /the amount is "\$-5"/],
+    ["usd:$/day", /the amount is "\$"/],
+    ["usd:$5k/day", /the amount is "\$5k"/],
+    ["usd:$1,000/day", /the amount is "\$1,000"; leave the commas out: \$1000/],
+    ["usd:$9000000.000001/day", /up to \$9000000/],
+    ["usd:$5/day/day", /give \$AMOUNT, or \$AMOUNT and one of/],
+    ["usd:$0/day", /capacity is 0/],
+    ["usd:5$/day", /the amount is "5\$"/],
+    ["usd:$5/month,when=* * * * 6 $1/day", /ends in "\$1\/day".*no period/],
+    ["usd:1M/min,when=* * * * 6 $1", /ends in "\$1".*an amount of money is a quota/],
+  ] as const) {
+    assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message }, text);
   }
 });

@@ -4,6 +4,8 @@ import { ValidationError } from "./errors.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { amountText, periodMs, periodText } from "./limit-words.ts";
+import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
+import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
@@ -20,11 +22,11 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
+  const base = terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : baseOf(spec, terms);
   const tz = said.tz ?? TZ_DEFAULT;
   const kinds = TEXTS.filter(({ word }) => said.own.has(word));
   const [fields] = kinds.map(({ word, read }) => read(said.own.get(word) ?? "", tz));
   if (typeof fields === "string") throw invalid(spec, fields);
-  const base = baseOf(spec, terms);
   const make = limitMakers(calendar);
   const isQuota = kinds.length > 0;
   if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
@@ -60,14 +62,18 @@ export function specOfLimit(limit: Limit): string {
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
-  const terms = isQuota ? amountText(capacity) : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
+  const quotaText = isMoney(limit.name) ? moneyText : amountText;
+  const period = isMoney(limit.name) ? periodOfMoney(limit) : undefined;
+  const terms = isQuota
+    ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
+    : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
   const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
     ...(soft ? ["soft"] : []),
     ...TEXTS.flatMap(({ word, written }) => {
       const value = written(limit);
-      return value === undefined ? [] : [`${word}=${value}`];
+      return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
     }),
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
@@ -133,6 +139,19 @@ interface Terms {
   readonly burst?: number;
 }
 
+/** What money says. A period of it is the reset of a quota, as if it were written as the word. */
+function moneyIn(spec: string, text: string, { own }: Words): Terms {
+  const money = moneyOfText(text);
+  if (typeof money === "string") throw invalid(spec, money);
+  const [word] = own.keys();
+  if (money.reset === undefined && word === undefined) throw invalid(spec, MONEY_ALONE);
+  if (money.reset !== undefined) {
+    if (word !== undefined) throw invalid(spec, `it has a period after the amount, and ${word}=; give one`);
+    own.set("reset", money.reset);
+  }
+  return { amount: money.amount };
+}
+
 function baseOf(spec: string, text: string): Terms {
   const terms = termsOf(text);
   if (typeof terms === "string") throw invalid(spec, terms);
@@ -183,7 +202,7 @@ function windowOf(
   }
   const cron = tokens.slice(0, 5).join(" ");
   if (/^x\d+(\.\d+)?$/.test(change)) return { cron, tz, scale: Number(change.slice(1)) };
-  const terms = termsOf(change);
+  const terms = change.startsWith(MONEY_MARK) ? windowMoney(change, isQuota) : termsOf(change);
   if (typeof terms === "string") {
     throw invalid(spec, `when=${text} ends in "${change}"; give xSCALE or AMOUNT[/PERIOD][:BURST]: ${terms}`);
   }
@@ -200,11 +219,19 @@ function windowOf(
   return { cron, tz, capacity: amount };
 }
 
+/** What the window of a quota says in money, or why it cannot. */
+function windowMoney(change: string, isQuota: boolean): Terms | string {
+  const money = moneyOfText(change);
+  if (typeof money === "string") return money;
+  if (isQuota && money.reset === undefined) return { amount: money.amount };
+  return isQuota ? "the window of a quota has no period; give its capacity alone" : MONEY_ALONE;
+}
+
 // A window may leave terms as they are, which a text cannot say: it says what they then are.
 function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
   if (entry.scale !== undefined) return `x${entry.scale}`;
   const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
-  if (isQuota) return amountText(capacity);
+  if (isQuota) return isMoney(base.name) ? moneyText(capacity) : amountText(capacity);
   const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
   return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
 }

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { ValidationError } from "./errors.ts";
 import { TOKENS_MAX } from "./limit-numbers.ts";
-import { amountShown, isMoney, usd, usdText } from "./money.ts";
+import { usd, usdText } from "./money.ts";
+import { amountShown, isMoney } from "./money-words.ts";
 
 const isRefused = (error: unknown) => error instanceof ValidationError && error.code === "money_invalid";
 

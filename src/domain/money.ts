@@ -1,12 +1,10 @@
 import { ValidationError } from "./errors.ts";
 import { TOKENS_MAX } from "./limit-numbers.ts";
+import { DECIMALS, dollarsText } from "./money-words.ts";
 import { shown } from "./names.ts";
 
 /** Micro-dollars in a dollar: the tokens of a limit that counts money. */
 const MICRO_PER_USD = 1_000_000;
-
-/** Decimals of a dollar that are whole micro-dollars. */
-const DECIMALS = 6;
 
 /**
  * The micro-dollars of an amount in US dollars, exact: `usd(0.25)` and `usd("0.25")` are 250000. At most six decimals,
@@ -40,17 +38,5 @@ export function usdText(micro: number): string {
   if (!Number.isSafeInteger(micro)) {
     throw new ValidationError("money_invalid", `usdText was given ${shown(micro)}; give whole micro-dollars.`);
   }
-  const digits = String(Math.abs(micro)).padStart(DECIMALS + 1, "0");
-  const decimals = digits.slice(-DECIMALS).replace(/0{1,4}$/, "");
-  return `${micro < 0 ? "-" : ""}$${digits.slice(0, -DECIMALS)}.${decimals}`;
-}
-
-/** Whether a limit of this name counts micro-dollars: one that is called `usd`, or ends in `_usd`. */
-export function isMoney(limit: string): boolean {
-  return limit === "usd" || limit.endsWith("_usd");
-}
-
-/** An amount of a limit as people read it: dollars where its name says so, else what `plainly` makes of the tokens. */
-export function amountShown(limit: string, tokens: number, plainly: (tokens: number) => string): string {
-  return isMoney(limit) && Number.isSafeInteger(tokens) ? usdText(tokens) : plainly(tokens);
+  return dollarsText(micro);
 }

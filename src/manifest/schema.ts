@@ -29,7 +29,7 @@ export function manifestSchema(): Schema {
       planLevel: { ...object({ limits: ref("limits"), ...OPTIONS }), required: ["limits"] },
       entity: { ...object(ENTITY), minProperties: 1 },
       limits: { ...mapOf(LIMIT_NAME, ref("limit")), minProperties: 1 },
-      limit: { oneOf: [tokens(1), { type: "string", pattern: "\\D" }, ref("terms")] },
+      limit: { oneOf: [tokens(1), TEXT, ref("terms")] },
       terms: { ...object(TERMS), required: ["capacity"], not: { required: ["reset_schedule", "reset_after_seconds"] } },
       window: { ...object(WINDOW), required: ["cron"] },
       reset: { ...object({ cron: RESET_CRON, tz: ZONE }), required: ["cron"] },
@@ -44,6 +44,11 @@ const RESET_CRON = {
 const CRON = { type: "string", description: "Five fields: minute hour day month weekday." };
 const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." };
 const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
+const TEXT = {
+  type: "string",
+  pattern: "\\D",
+  description: "A limit in one line: 1000/min:1500,soft; 2M,reset=monthly; $50/month in US dollars.",
+};
 const TEXTS = { type: "object", additionalProperties: { type: "string" } };
 
 const INHERIT = {

@@ -90,10 +90,10 @@ test("what belongs to a bucket says that there is none where only a parent has l
   const { run, json } = await onFile(t);
   await run("entity", "create", "proj-1");
   await run("entity", "create", "key-1", "--parent", "proj-1");
-  await run("entity", "set-limits", "proj-1", "-l", "usd:5/day");
-  assert.equal((await json("acquire key-1 gpt-4 -c usd=2 --allow-unknown", 0)).ok, true);
-  assert.match((await run("explain", "key-1", "gpt-4")).stdout, /key-1 may take up to 3 usd from gpt-4 now/);
-  for (const line of ["bucket show key-1 gpt-4", "bucket top-up key-1 gpt-4 -a usd=1 --dry-run --allow-unknown"]) {
+  await run("entity", "set-limits", "proj-1", "-l", "credits:5/day");
+  assert.equal((await json("acquire key-1 gpt-4 -c credits=2 --allow-unknown", 0)).ok, true);
+  assert.match((await run("explain", "key-1", "gpt-4")).stdout, /key-1 may take up to 3 credits from gpt-4 now/);
+  for (const line of ["bucket show key-1 gpt-4", "bucket top-up key-1 gpt-4 -a credits=1 --dry-run --allow-unknown"]) {
     assert.equal((await json(line, 4)).error.code, "limits_missing", line);
   }
 });

@@ -12,7 +12,16 @@ import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shap
 import { type Counted, chargedTo, countedUsage, totalsOf } from "../../src/dashboard/usage-levels.ts";
 import { rangeOf } from "../../src/dashboard/usage-ranges.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
-import { durationWords, quoted, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
+import {
+  amountsText,
+  durationWords,
+  quoted,
+  rateWords,
+  short,
+  tokensWords,
+  waitWords,
+  whole,
+} from "../../src/dashboard/words.ts";
 import type { Kin } from "../../src/domain/own-usage.ts";
 import { Limit } from "../../src/entry/index.ts";
 
@@ -252,11 +261,23 @@ test("a number of four digits has a separator as all others, also in the fields 
   assert.deepEqual([draft.capacity, draft.amount, draft.period], ["9,000", "1,500", "7,200"]);
 });
 
+test("a limit is money by its name: dollars in every place that shows its amounts, and in the fields that change it", () => {
+  assert.deepEqual(
+    [tokensWords("usd", 49_750_000), tokensWords("day_usd", -250_000), tokensWords("tpm", 49_750_000)],
+    ["$49.75", "-$0.25", "49,750,000"],
+  );
+  assert.equal(amountsText({ usd: 250_000, rpm: 1 }), "$0.25 usd, 1 rpm");
+  assert.deepEqual([short("usd", 1_500_000), short("tpm", 1_500_000)], ["$1.50", "1.5m"]);
+  const draft = draftOf(Limit.quota("usd", 50_000_000, { reset: "monthly" }));
+  assert.equal(draft.amount, "$50.00");
+  assert.equal(limitOf(draft).capacity, 50_000_000);
+});
+
 test("numbers, rates and waits are written for people, and a wait is never said too short", () => {
   assert.deepEqual([whole(9_999), whole(10_000), whole(-12_345)], ["9,999", "10,000", "-12,345"]);
   assert.deepEqual(
-    [rateWords(60, 60_000), rateWords(5, 30_000), rateWords(2, 86_400_000)],
-    ["60/min", "5 in 30 s", "2/day"],
+    [rateWords("rpm", 60, 60_000), rateWords("rpm", 5, 30_000), rateWords("usd", 2_000_000, 86_400_000)],
+    ["60/min", "5 in 30 s", "$2.00/day"],
   );
   assert.deepEqual([0, 1, 950, 10_001, 61_000, null].map(waitWords), [
     "now",

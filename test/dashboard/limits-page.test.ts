@@ -92,7 +92,7 @@ inBrowser("the page of limits opens with what is stored, not with an empty form"
   const rows = page.getByTestId("limits-stored-row");
   await rows.nth(1).waitFor();
   assert.deepEqual(await attributes(rows, "data-on"), ["all resources together", "gpt-4"]);
-  assert.match(await wordsOf(rows.nth(0)), /usd 5,000, full again monthly/);
+  assert.match(await wordsOf(rows.nth(0)), /usd \$0\.005, full again monthly/);
   assert.match(await wordsOf(rows.nth(1)), /rpm 60, refills 60\/min ?tpm 10,000, refills 10,000\/min/);
   assert.equal(await page.getByTestId("limits-level").inputValue(), "systemTotal", "the form has what is stored");
   await rows.nth(1).getByText("Edit").click();
@@ -205,7 +205,7 @@ inBrowser(
     await page.locator("[data-testid=live][data-state=open]").waitFor();
     await limiter.setPlanLimits("gold", [Limit.perMinute("rpm", 500)], { inherit: true });
     await limiter.setPlanTotals("gold", [Limit.quota("usd", 100, { reset: "monthly" })]);
-    await gold.getByText("100, full again monthly (UTC)").waitFor();
+    await gold.getByText("$0.0001, full again monthly (UTC)").waitFor();
     await gold.getByText("and inherited limits").waitFor();
 
     await visit(page, service.url, PAGES.entities);

@@ -270,3 +270,22 @@ function problemsOf(text: string, file?: string): ManifestInvalid {
   }
   assert.fail(`nothing is wrong with ${JSON.stringify(text)}`);
 }
+
+test("money in a manifest is a quota in micro-dollars, and a period that it cannot have is told with its place", () => {
+  const { pieces } = parseManifest(
+    "entities:\n  acme:\n    totals: { usd: $50/month }\n    limits: { day_usd: '$2.50/day,counts=usd' }\n",
+  );
+  const limits = pieces.flatMap(({ value }) => (Array.isArray(value) ? (value as Limit[]) : []));
+  const quota = { refillAmount: 0, refillPeriodMs: 1_000 };
+  assert.deepEqual(
+    JSON.parse(JSON.stringify(limits)).sort((a: Limit, b: Limit) => a.capacity - b.capacity),
+    [
+      { ...quota, name: "day_usd", counts: "usd", capacity: 2_500_000, reset: { cron: "0 0 * * *", tz: "UTC" } },
+      { ...quota, name: "usd", capacity: 50_000_000, reset: { cron: "0 0 1 * *", tz: "UTC" } },
+    ],
+  );
+  assert.throws(
+    () => parseManifest("entities:\n  acme:\n    totals: { usd: $50/min }\n"),
+    (error) => error instanceof ManifestInvalid && /3:.*the period of money is "min"/s.test(error.message),
+  );
+});

@@ -57,7 +57,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   mcp: { folders: ["domain", "ports", "engine", "llm"], packages: ["@modelcontextprotocol/sdk/*"] },
   dashboard: {
     // Small files that need nothing else: what they bring along is loaded by every visitor.
-    folders: ["domain/amount-text.ts", "domain/own-usage.ts", "domain/reset-names.ts", "domain/usage-export.ts"],
+    folders: ["amount-text", "money-words", "own-usage", "reset-names", "usage-export"].map(
+      (name) => `domain/${name}.ts`,
+    ),
     packages: ["preact", "preact/*", "uplot*", "eventsource-parser"],
     types: ["domain", "engine"],
   },

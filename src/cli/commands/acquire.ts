@@ -9,7 +9,7 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions, re
 import { type CommandLimiter, clientOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { allowUnknownOption, requireKnown } from "../known.ts";
-import { waitText } from "../limit-print.ts";
+import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
 import { durationMs, tokensOf } from "../values.ts";
@@ -183,7 +183,7 @@ function throwWhatItWould({ outcome, resource, reason = "", levels }: Explanatio
 function grantedText(status: string, remaining: readonly Availability[]): string {
   const left = remaining.map(
     ({ entityId, resource, limit, available, capacity }) =>
-      `  ${entityId} ${resource === TOTAL_RESOURCE ? `${resource}/` : ""}${limit}: ${available} of ${capacity} left\n`,
+      `  ${entityId} ${resource === TOTAL_RESOURCE ? `${resource}/` : ""}${limit}: ${tokensText(limit, available)} of ${tokensText(limit, capacity)} left\n`,
   );
   return `Granted${status === "settled" ? "" : ", and given back"}.\n${left.join("")}`;
 }

@@ -1,7 +1,7 @@
 import type { Availability } from "../../entry/index.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { waitText } from "../limit-print.ts";
+import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
 import { tableOf } from "../table.ts";
@@ -45,8 +45,8 @@ export const available: CommandFile<AvailableOptions> = {
             text: (item) => (item.resource === resource ? item.limit : `${item.resource}/${item.limit}`),
           },
           { title: "COUNTS", text: ({ counts }) => counts },
-          { title: "AVAILABLE", text: (item) => String(item.available), right: true },
-          { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
+          { title: "AVAILABLE", text: ({ limit, available }) => tokensText(limit, available), right: true },
+          { title: "CAPACITY", text: ({ limit, capacity }) => tokensText(limit, capacity), right: true },
         ]);
         await output.write(draw(items));
         if (retryAfterMs !== undefined) await output.write(`\n${fitsText(retryAfterMs)}\n`);

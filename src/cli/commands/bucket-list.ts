@@ -1,5 +1,6 @@
 import { type BucketQueryOptions, bucketQuery } from "../bucket-query.ts";
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
+import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printList } from "../print.ts";
 
@@ -41,8 +42,8 @@ export const bucketList: CommandFile<BucketListOptions> = {
           { title: "RESOURCE", text: ({ resource }) => resource },
           { title: "LIMIT", text: ({ limit }) => limit },
           { title: "COUNTS", text: ({ counts }) => counts },
-          { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
-          { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
+          { title: "AVAILABLE", text: ({ limit, available }) => tokensText(limit, available), right: true },
+          { title: "CAPACITY", text: ({ limit, capacity }) => tokensText(limit, capacity), right: true },
         ],
         empty: "No tokens have been taken yet.",
       }),

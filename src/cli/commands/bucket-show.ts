@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { definitionText, type ExplainedRow, rowsOf, sourceText } from "../explain-text.ts";
+import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { ownLevel } from "../own-level.ts";
 import { printValue } from "../print.ts";
@@ -19,8 +20,8 @@ export const bucketShow: CommandFile<GlobalOptions> = {
       const own = await ownLevel(limiter, { entityId, resource });
       const draw = tableOf<ExplainedRow>(context, options, [
         { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
-        { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
-        { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
+        { title: "AVAILABLE", text: ({ explained }) => tokensText(explained.limit, explained.available), right: true },
+        { title: "CAPACITY", text: ({ explained }) => tokensText(explained.limit, explained.capacity), right: true },
         { title: "FROM", text: ({ source }) => sourceText(source) },
       ]);
       await printValue(context, options, { resource, ...own }, () => draw(rowsOf([own])));

@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { definitionText, type ExplainedRow, explainText, reasonsOf, rowsOf, sourceText } from "../explain-text.ts";
+import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
 import { tableOf } from "../table.ts";
@@ -33,8 +34,8 @@ export const explain: CommandFile<ExplainOptions> = {
       const explanation = await limiter.explain({ entityId, resource, ...(consume === undefined ? {} : { consume }) });
       const draw = tableOf<ExplainedRow>(context, options, [
         { title: "ENTITY", text: (row) => row.entityId },
-        { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
-        { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
+        { title: "AVAILABLE", text: ({ explained }) => tokensText(explained.limit, explained.available), right: true },
+        { title: "CAPACITY", text: ({ explained }) => tokensText(explained.limit, explained.capacity), right: true },
         {
           title: "LIMIT",
           text: ({ explained, isTotal }) => `${isTotal ? "*/" : ""}${definitionText(explained)}`,

@@ -1,5 +1,6 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
+import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
@@ -16,15 +17,15 @@ export const resourceCapacity: CommandFile<GlobalOptions> = {
       const capacity = await unlessInterrupted(context, limiter.resourceCapacity(resource, limit));
       const draw = tableOf<(typeof capacity.entities)[number]>(context, options, [
         { title: "ENTITY", text: ({ entityId }) => entityId },
-        { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
-        { title: "CAPACITY", text: (entity) => String(entity.capacity), right: true },
+        { title: "AVAILABLE", text: ({ available }) => tokensText(limit, available), right: true },
+        { title: "CAPACITY", text: (entity) => tokensText(limit, entity.capacity), right: true },
         { title: "USED", text: ({ utilizationPct }) => `${Math.round(utilizationPct)}%`, right: true },
         { title: "WITHIN", text: ({ within }) => within ?? "" },
       ]);
       await printValue(context, options, capacity, () => {
         const { totalAvailable, totalCapacity, utilizationPct, entities } = capacity;
         if (entities.length === 0) return `No ${limit} has been taken on ${resource} yet.\n`;
-        const total = `${limit} on ${resource}: ${totalAvailable} of ${totalCapacity} left, ${Math.round(utilizationPct)}% used.`;
+        const total = `${limit} on ${resource}: ${tokensText(limit, totalAvailable)} of ${tokensText(limit, totalCapacity)} left, ${Math.round(utilizationPct)}% used.`;
         return `${total}\n\n${draw(entities)}`;
       });
       return EXIT.done;

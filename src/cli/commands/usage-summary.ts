@@ -1,3 +1,4 @@
+import { isMoney } from "../../domain/money-words.ts";
 import type { UsageSummary } from "../../entry/index.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
@@ -24,7 +25,10 @@ function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthl
     summary;
   if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "No usage in that time.\n";
   const rounded = Object.fromEntries(
-    Object.entries(average).map(([limit, tokens]) => [limit, Math.round(tokens * 10) / 10]),
+    Object.entries(average).map(([limit, tokens]) => [
+      limit,
+      isMoney(limit) ? Math.round(tokens) : Math.round(tokens * 10) / 10,
+    ]),
   );
   const some = (counted: Readonly<Record<string, number>>) => countersText(counted) || undefined;
   return fieldsText({
