@@ -23,6 +23,7 @@ export const ENTRIES = [
   "hono",
   "fetch",
   "lambda",
+  "llm",
   "testing",
 ];
 

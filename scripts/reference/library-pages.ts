@@ -57,6 +57,7 @@ export const PAGES: readonly Page[] = [
         names: ["Lease", "SettleOptions", "LeaseResource", "LeaseStatus", "currentLease", "withCurrentLease"],
       },
       { title: "Header fields", names: ["rateLimitHeaders", "RateLimitHeaderOptions"] },
+      { title: "Leases", names: ["Lease", "SettleOptions", "TrackOptions", "LeaseResource", "LeaseStatus"] },
       {
         title: "Ask without taking",
         names: [
@@ -372,6 +373,35 @@ export const PAGES: readonly Page[] = [
         ],
       },
       { title: "Middy", names: ["rateLimitMiddy", "RateLimitMiddleware", "MiddyRequest"] },
+    ],
+  },
+  {
+    entry: "llm",
+    text: "Budgets for calls of language models: what a call costs by kind of token, prices, money, estimates, tools. [The guide](../guide/llm-budgets.md) shows them together.",
+    groups: [
+      {
+        title: "What a call costs",
+        names: [
+          ...["meter", "Meter", "Weights", "MeasureWeights", "KindWeights"],
+          ...["TOKEN_KINDS", "TokenKind", "TokenUsage"],
+        ],
+      },
+      {
+        title: "Prices",
+        names: [
+          ...["priceList", "PriceListMaker", "PriceListOptions", "ModelPrice", "PriceList"],
+          ...["LiteLLMOptions", "LiteLLMMap"],
+        ],
+      },
+      { title: "Money", names: ["usd", "usdText"] },
+      {
+        title: "Estimates",
+        names: [
+          ...["estimateTokens", "learnedEstimate", "LearnedEstimateOptions", "LearnedEstimate", "EstimateStats"],
+          ...["EstimatedCall", "SettledCall"],
+        ],
+      },
+      { title: "Tools", names: ["limitTool", "LimitToolOptions"] },
     ],
   },
   {
