@@ -8,12 +8,13 @@ import { type StreamEnd, type StreamObserver, trackedStream } from "./tracked-st
 export interface TrackOptions<Chunk, Measure extends string = string> {
   /**
    * Whole tokens by measure that the work has come to in total, as far as the chunk tells; `undefined` where it does
-   * not. The last number of each measure counts.
+   * not. The last number of each measure counts. Default: no chunk tells.
    */
   readonly usageOf?: (chunk: Chunk) => Tokens<Measure | "requests"> | null | undefined;
   /**
    * Tokens by measure that the chunk itself costs; fractions are fine. They are added up, and the sum is rounded up. It
-   * counts for a measure of which `usageOf` has told nothing: the total that the lease comes to.
+   * counts for a measure of which `usageOf` has told nothing: the total that the lease comes to. Default: nothing
+   * is added up.
    */
   readonly outputOf?: (chunk: Chunk) => Tokens<Measure | "requests"> | null | undefined;
 }

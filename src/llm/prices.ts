@@ -61,6 +61,7 @@ export interface LiteLLMOptions {
 const OPTIONS = new KnownNames<PriceListOptions>({ asOf: true, models: true, default: true });
 const LITELLM_OPTIONS = new KnownNames<LiteLLMOptions>({ asOf: true });
 
+/** Makes price lists: of prices that you give, or of the map that LiteLLM publishes. */
 export const priceList: PriceListMaker = Object.assign(
   (options: PriceListOptions): PriceList => {
     const { asOf, models, default: other } = OPTIONS.check(options, "The options of priceList");
