@@ -53,12 +53,12 @@ export class LimiterMetrics {
       meter.createHistogram(name, { unit: "s", description, advice: { explicitBucketBoundaries } });
     this.#requests = counter("zae_limiter.requests", "{request}", "Requests for tokens, by result.");
     this.#tokens = counter("zae_limiter.tokens", "{token}", "Tokens taken and given back, at every level.");
-    this.#degraded = counter("zae_limiter.degraded", "{event}", "Faults of the store that the limiter worked around.");
     this.#leases = new OpenLeases(level("zae_limiter.active_leases", "{lease}", "Open leases."));
     this.#held = seconds("zae_limiter.lease.duration", "How long leases were open.", LEASE_SECONDS);
     this.#queued = level("zae_limiter.queued_requests", "{request}", "Requests waiting for tokens.");
     this.#waited = seconds("zae_limiter.request.time_in_queue", "How long requests waited.", REQUEST_SECONDS);
     this.#took = seconds("zae_limiter.acquire.duration", "Duration of an acquire.", REQUEST_SECONDS);
+    this.#degraded = counter("zae_limiter.degraded", "{event}", "Faults of the store that the limiter worked around.");
     this.#capacity = meter.createHistogram("aws.dynamodb.consumed_capacity", {
       unit: "{unit}",
       description: "Capacity units that a call to DynamoDB consumed.",

@@ -16,6 +16,7 @@ import { LIMIT_WORDS, limitOfText, textOfLimit } from "../../src/domain/limit-te
 import { DURATIONS, PERIODS } from "../../src/domain/limit-words.ts";
 import { RESETS } from "../../src/domain/reset-names.ts";
 import { calendar, Limit } from "../../src/entry/limits.ts";
+import { LimiterMetrics } from "../../src/otel/metrics.ts";
 import type { WriteTrace } from "../../src/ports/item-store.ts";
 import { Metrics } from "../../src/server/metrics.ts";
 import { routes } from "../../src/server/routes.ts";
@@ -197,6 +198,56 @@ function metricsOf(text: string) {
     const labels = series.flatMap(([, pairs = ""]) => [...pairs.matchAll(/(\w+)="/g)].map(([, label = ""]) => label));
     return { name, type, labels: [...new Set(labels)].sort() };
   });
+}
+
+test("docs/reference/metrics.md has every instrument of OpenTelemetry with its kind, unit and attributes, and no other", () => {
+  const [, section = ""] = read("docs/reference/metrics.md").split("## OpenTelemetry");
+  const [table = ""] = section.split("## CloudWatch");
+  const documented = [...table.matchAll(/^\| `([\w.]+)` \| ([\w -]+) \| `(\S+)` \| ([^|]+) \|/gm)].map(
+    ([, name, kind, unit, attributes = ""]) => ({
+      ...{ name, kind, unit },
+      attributes: [...attributes.matchAll(/`([a-z][\w.]*)`/g)].map(([, attribute]) => attribute).sort(),
+    }),
+  );
+  assert.deepEqual(documented, instrumentsMade());
+});
+
+/** What a meter was asked to make, in the order of the table, with the attributes that each got. */
+function instrumentsMade() {
+  const made: { name: string; kind: string; unit: string; attributes: string[] }[] = [];
+  const maker = (kind: string) => (name: string, options: { unit: string }) => {
+    const attributes = new Set<string>();
+    const add = (_: number, given: object) => {
+      for (const attribute of Object.keys(given)) attributes.add(attribute);
+    };
+    const instrument = {
+      ...{ name, kind, unit: options.unit },
+      get attributes() {
+        return [...attributes].sort();
+      },
+    };
+    made.push(instrument);
+    return { add, record: add };
+  };
+  const meter = {
+    createCounter: maker("counter"),
+    createUpDownCounter: maker("up-down counter"),
+    createHistogram: maker("histogram"),
+  };
+  const metrics = new LimiterMetrics(meter as never, { entityId: false });
+  const at = { namespace: "default", entityId: "key-1", resource: "api" };
+  const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
+  const primary = { ...status, kind: "drip", soft: false, retryAfterMs: 1 } as const;
+  metrics.acquired({ ...at, consumed: { rpm: 1 }, role: "entity" });
+  metrics.refused({ ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false });
+  metrics.acquireEnded({ ...at, result: "acquired", durationMs: 1, store: "memory" });
+  metrics.waitBegan(at);
+  metrics.waitEnded({ ...at, waitedMs: 1 });
+  metrics.leaseOpened({ ...at, lease: "l_1" });
+  metrics.leaseEnded({ ...at, lease: "l_1", status: "settled", heldMs: 1 });
+  metrics.degraded({ ...at, reason: "the store was unavailable", cause: undefined });
+  metrics.consumedCapacity({ operation: "UpdateItem", table: "limits", units: 1 });
+  return made.map(({ name, kind, unit, attributes }) => ({ name, kind, unit, attributes }));
 }
 
 test("docs/reference/metrics.md has every metric of the aggregator with its unit, and no other", () => {
