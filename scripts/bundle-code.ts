@@ -24,6 +24,7 @@ export const ENTRIES = [
   "fetch",
   "lambda",
   "llm",
+  "mcp",
   "testing",
 ];
 
@@ -83,7 +84,7 @@ function sharedOptions(root: string): BuildOptions {
     target: "node22.13",
     // Names stay: errors are called by their class, and a stack shows where one came from. Lines are short enough to be shown.
     ...{ minifyWhitespace: true, minifySyntax: true, lineLimit: 200 },
-    external: ["@aws-sdk/*", "@opentelemetry/api", "aws-cdk-lib", "constructs", "undici", "yaml"],
+    external: ["@aws-sdk/*", "@modelcontextprotocol/sdk", "@opentelemetry/api", "aws-cdk-lib", "constructs", "undici", "yaml"],
     legalComments: "none",
     logLevel: "warning",
     // Imports for their place alone (`togetherIn`).

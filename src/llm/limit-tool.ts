@@ -71,7 +71,7 @@ async function valueFor<Value, Args extends readonly unknown[]>(
 }
 
 /** 1 of every measure that the entity's own limits count; undefined where it has none: only the request itself is then counted. */
-async function oneOfEach(limiter: Acquiring, entityId: string, resource: string): Promise<Tokens | undefined> {
+export async function oneOfEach(limiter: Acquiring, entityId: string, resource: string): Promise<Tokens | undefined> {
   const { limits } = await limiter.resolveLimits(entityId, resource);
   return limits.length === 0 ? undefined : Object.fromEntries(measuresOf(limits).map((measure) => [measure, 1]));
 }

@@ -1,0 +1,157 @@
+import type { McpServer, RegisteredTool } from "@modelcontextprotocol/sdk/server/mcp.js";
+import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
+import { LimiterError } from "../domain/errors.ts";
+import { resourceOf } from "../domain/text-names.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import { withCurrentLease } from "../engine/current-lease.ts";
+import type { AcquireRequest } from "../engine/request.ts";
+import { oneOfEach } from "../llm/limit-tool.ts";
+import { checkOptions, checkServer, type LimitToolsOptions, type ToolCall, type ToolExtra } from "./options.ts";
+import { refusedResult } from "./refused-result.ts";
+
+/** A tool's function: with its arguments and what the SDK tells of the call, or without an input schema the latter alone. */
+type Callback = (...given: readonly unknown[]) => CallToolResult | Promise<CallToolResult>;
+
+/**
+ * Limits every tool that is registered on the server after this call, by `registerTool` or `tool`. A call that is
+ * refused is answered with `isError` and does not run; one that throws gives its tokens back. Answers the server.
+ *
+ * ```ts
+ * const server = limitTools(new McpServer({ name: "search", version: "1.0.0" }), {
+ *   limiter,
+ *   entityId: (extra) => extra.authInfo?.clientId ?? "anonymous",
+ * });
+ * server.registerTool("search", { inputSchema: { query: z.string() } }, search);
+ * ```
+ */
+export function limitTools<Server extends McpServer>(server: Server, options: LimitToolsOptions): Server {
+  checkServer(server);
+  const limits = new ToolLimits(server, checkOptions(options));
+  const registerTool = server.registerTool.bind(server) as (...args: unknown[]) => RegisteredTool;
+  const tool = server.tool.bind(server) as (...args: unknown[]) => RegisteredTool;
+  const registering =
+    (register: (...args: unknown[]) => RegisteredTool) =>
+    (...args: unknown[]): RegisteredTool => {
+      const limited = new LimitedTool(limits, String(args[0]));
+      // The function is the last argument of both, whatever else stands before it.
+      const registered = register(...args.slice(0, -1), limited.around(args.at(-1)));
+      limited.registered(registered);
+      return registered;
+    };
+  server.registerTool = registering(registerTool) as Server["registerTool"];
+  server.tool = registering(tool) as Server["tool"];
+  return server;
+}
+
+/** What all tools of a server share. */
+class ToolLimits {
+  readonly #server: McpServer;
+  readonly #options: LimitToolsOptions;
+  /** What calls that were not let through are answered with, until they are answered. */
+  readonly refused = new WeakMap<ToolExtra, CallToolResult>();
+  #isGuarded = false;
+
+  constructor(server: McpServer, options: LimitToolsOptions) {
+    this.#server = server;
+    this.#options = options;
+  }
+
+  async run(call: ToolCall, body: () => CallToolResult | Promise<CallToolResult>): Promise<CallToolResult> {
+    const limiter = await this.#options.limiter;
+    const request = await this.#requestFor(limiter, call);
+    return limiter.withLease(request, (lease) => withCurrentLease(lease, body));
+  }
+
+  async #requestFor(limiter: Acquiring, call: ToolCall): Promise<AcquireRequest> {
+    const { entityId: whose, resource: what, consume, wait } = this.#options;
+    const entityId = typeof whose === "function" ? await whose(call.extra) : whose;
+    const resource = resourceOf(typeof what === "function" ? await what(call) : (what ?? `tool:${call.tool}`));
+    const tokens =
+      consume === undefined
+        ? await oneOfEach(limiter, entityId, resource)
+        : typeof consume === "function"
+          ? await consume(call)
+          : consume;
+    return {
+      ...{ entityId, resource },
+      ...(tokens === undefined ? {} : { consume: tokens }),
+      ...(wait === undefined ? {} : { wait }),
+      // Canceled by the client, or the connection is gone. Some transports have none.
+      ...(call.extra?.signal === undefined ? {} : { signal: call.extra.signal }),
+    };
+  }
+
+  /**
+   * Version 1.13.0 makes a protocol error of every answer without structured content, errors too, where a tool has an output
+   * schema. So the handler of `tools/call` is wrapped: what was refused is answered as such. Later versions do that themselves.
+   */
+  guardOutputs(): void {
+    if (this.#isGuarded) return;
+    this.#isGuarded = true;
+    const { _requestHandlers: handlers } = this.#server.server as unknown as { _requestHandlers?: Handlers };
+    const handle = handlers?.get("tools/call");
+    if (handlers === undefined || handle === undefined) return;
+    handlers.set("tools/call", async (request, extra) => {
+      try {
+        return await handle(request, extra);
+      } catch (error) {
+        const refused = this.refused.get(extra);
+        if (refused === undefined) throw error;
+        return refused;
+      }
+    });
+  }
+}
+
+type Handlers = Map<string, (request: unknown, extra: ToolExtra) => Promise<unknown>>;
+
+/** One tool: its name and its schema are what they are when it is called, since `update` may change both. */
+class LimitedTool {
+  readonly #limits: ToolLimits;
+  #name: string;
+  #registered: RegisteredTool | undefined;
+
+  constructor(limits: ToolLimits, name: string) {
+    this.#limits = limits;
+    this.#name = name;
+  }
+
+  registered(registered: RegisteredTool): void {
+    this.#registered = registered;
+    if (registered.outputSchema !== undefined) this.#limits.guardOutputs();
+    const update = registered.update.bind(registered) as (updates: Record<string, unknown>) => void;
+    registered.update = ((updates: Record<string, unknown>) => {
+      const { callback, name } = updates;
+      update(callback === undefined ? updates : { ...updates, callback: this.around(callback) });
+      if (typeof name === "string") this.#name = name;
+      if (this.#registered?.outputSchema !== undefined) this.#limits.guardOutputs();
+    }) as RegisteredTool["update"];
+  }
+
+  /** What is no function is the SDK's to refuse. */
+  around(callback: unknown): unknown {
+    return typeof callback === "function" ? this.#limited(callback as Callback) : callback;
+  }
+
+  #limited(callback: Callback): Callback {
+    return async (...given) => {
+      const extra = given.at(-1) as ToolExtra;
+      const tool = this.#name;
+      let hasBegun = false;
+      const body = () => {
+        hasBegun = true;
+        return callback(...given);
+      };
+      try {
+        return await this.#limits.run({ tool, args: given.length > 1 ? given[0] : undefined, extra }, body);
+      } catch (error) {
+        // What the tool itself throws, a refusal of something that it called too, is its own answer.
+        if (hasBegun || !(error instanceof LimiterError)) throw error;
+        const hasOutputSchema = this.#registered?.outputSchema !== undefined;
+        const refused = refusedResult(error, { name: tool, hasOutputSchema });
+        if (typeof extra === "object" && extra !== null) this.#limits.refused.set(extra, refused);
+        return refused;
+      }
+    };
+  }
+}

@@ -1,0 +1,77 @@
+import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
+import type { ServerNotification, ServerRequest } from "@modelcontextprotocol/sdk/types.js";
+import type { Tokens } from "../domain/amounts.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { shown } from "../domain/names.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+
+/** What the SDK tells a tool of its call: `sessionId`, `authInfo`, `requestInfo`, `_meta`, `signal`. */
+export type ToolExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
+/** One call of a tool. */
+export interface ToolCall {
+  /** The name of the tool. */
+  readonly tool: string;
+  /** The arguments as the tool gets them; `undefined` for a tool without an input schema. */
+  readonly args: unknown;
+  /** What the SDK tells of the call. */
+  readonly extra: ToolExtra;
+}
+
+/** Options of `limitTools`. Functions may be async. */
+export interface LimitToolsOptions {
+  /** A `RateLimiter`, a `LimiterClient`, or a promise of one. */
+  readonly limiter: Acquiring | Promise<Acquiring>;
+  /** The entity that is charged: its id, or a function of what the SDK tells of the call. */
+  readonly entityId: string | ((extra: ToolExtra) => string | Promise<string>);
+  /** The resource that is charged, any text. Default: `tool:` and the name of the tool. */
+  readonly resource?: string | ((call: ToolCall) => string | Promise<string>);
+  /**
+   * Whole tokens by measure. Default: 1 of every measure that the entity's limits on the resource count; they are
+   * looked up for each call.
+   */
+  readonly consume?: Tokens | ((call: ToolCall) => Tokens | Promise<Tokens>);
+  /** How long to wait for tokens before refusing, in ms; a call that is canceled waits no longer. Default: no wait. */
+  readonly wait?: { readonly maxMs: number };
+}
+
+const OPTIONS = new KnownNames<LimitToolsOptions>({
+  ...{ limiter: true, entityId: true, resource: true, consume: true, wait: true },
+});
+
+export function checkServer(server: McpServer): void {
+  const given = server as Partial<McpServer> | null | undefined;
+  if (typeof given?.registerTool === "function" && typeof given.tool === "function") return;
+  throw new ValidationError(
+    "server_invalid",
+    `limitTools was given ${shown(server)}; give an McpServer of @modelcontextprotocol/sdk, 1.13 or later.`,
+  );
+}
+
+export function checkOptions(options: LimitToolsOptions): LimitToolsOptions {
+  const { limiter, entityId, resource, consume, wait } = OPTIONS.check(options, "The options of limitTools");
+  const given = limiter as Partial<Acquiring & Promise<unknown>> | null | undefined;
+  if (typeof given?.withLease !== "function" && typeof given?.then !== "function") {
+    throw invalid("limiter", limiter, "a RateLimiter, a LimiterClient, or a promise of one");
+  }
+  if (!isTextOrFunction(entityId)) throw invalid("entityId", entityId, "an id, or a function of the call's extra");
+  if (resource !== undefined && !isTextOrFunction(resource))
+    throw invalid("resource", resource, "a text, or a function");
+  if (consume !== undefined && typeof consume !== "function" && (typeof consume !== "object" || consume === null)) {
+    throw invalid("consume", consume, "tokens by measure, or a function");
+  }
+  if (wait !== undefined && !(Number.isSafeInteger(wait?.maxMs) && wait.maxMs >= 0)) {
+    throw invalid("wait", wait, "{ maxMs } in whole milliseconds");
+  }
+  return options;
+}
+
+function isTextOrFunction(value: unknown): boolean {
+  return typeof value === "function" || (typeof value === "string" && value !== "");
+}
+
+function invalid(name: string, value: unknown, wanted: string): ValidationError {
+  return new ValidationError("option_invalid", `${name} of limitTools is ${shown(value)}; give ${wanted}.`);
+}

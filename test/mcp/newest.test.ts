@@ -1,0 +1,3 @@
+import { mcpCases } from "./cases.ts";
+
+mcpCases("the installed one");
