@@ -84,7 +84,15 @@ function sharedOptions(root: string): BuildOptions {
     target: "node22.13",
     // Names stay: errors are called by their class, and a stack shows where one came from. Lines are short enough to be shown.
     ...{ minifyWhitespace: true, minifySyntax: true, lineLimit: 200 },
-    external: ["@aws-sdk/*", "@modelcontextprotocol/sdk", "@opentelemetry/api", "aws-cdk-lib", "constructs", "undici", "yaml"],
+    external: [
+      "@aws-sdk/*",
+      "@modelcontextprotocol/sdk",
+      "@opentelemetry/api",
+      "aws-cdk-lib",
+      "constructs",
+      "undici",
+      "yaml",
+    ],
     legalComments: "none",
     logLevel: "warning",
     // Imports for their place alone (`togetherIn`).
