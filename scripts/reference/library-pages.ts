@@ -405,6 +405,19 @@ export const PAGES: readonly Page[] = [
     ],
   },
   {
+    entry: "otel",
+    text: "OpenTelemetry metrics and spans of every limiter of a process. [A guide](../guide/opentelemetry.md) shows how to use it.",
+    groups: [{ title: "Instruments", names: ["instrument", "InstrumentOptions", "Instrumentation"] }],
+  },
+  {
+    entry: "mcp",
+    text: "Limits for the tools of an MCP server, and for any other function. [A guide](../guide/mcp.md) shows how to use it.",
+    groups: [
+      { title: "An MCP server", names: ["limitTools", "LimitToolsOptions", "ToolCall", "ToolExtra"] },
+      { title: "Any function", names: ["limitTool", "LimitToolOptions"] },
+    ],
+  },
+  {
     entry: "testing",
     text: "What the package's own tests use: a clock that stands still, chance by a seed, faults, the contract of a store, an exact model.",
     groups: [
