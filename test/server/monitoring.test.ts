@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import diagnostics from "node:diagnostics_channel";
 import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
-import { partsOf } from "../../src/engine/limiter-parts.ts";
-import { CHANNELS, Limit, RateLimiter, type RefusedEvent } from "../../src/entry/index.ts";
+import { inShadow } from "../../src/engine/shadow.ts";
+import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { createService } from "../../src/entry/server.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
@@ -176,13 +175,7 @@ async function everything(t: TestContext): Promise<Families> {
     // Of another entity: a refusal that is remembered does not ask the store.
     await one.acquire({ ...gpt, entityId: "key-2", consume: { rpm: 1 } }).catch(() => {});
   }
-  // A middleware publishes it for the limiter that it was given.
-  const heard: RefusedEvent[] = [];
-  const listen = (event: unknown) => heard.push(event as RefusedEvent);
-  diagnostics.subscribe(CHANNELS.refused, listen);
-  await limiter.tryAcquire({ ...gpt, consume: { rpm: 10 } });
-  diagnostics.unsubscribe(CHANNELS.refused, listen);
-  partsOf(limiter).deps.events.refused.publish({ ...(heard[0] as RefusedEvent), shadow: true });
+  await limiter.tryAcquire(inShadow({ ...gpt, consume: { rpm: 10 } }));
   const families = new Map<string, Map<string, Set<string>>>();
   for (const service of services) {
     const text = await (await service.fetch(new Request("http://localhost/metrics"))).text();
