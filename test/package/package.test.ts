@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, stat, symlink } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, type TestContext, test } from "node:test";
@@ -102,8 +102,9 @@ test("no link of the README leads out of the package", async () => {
 });
 
 test("every entry point that package.json names can be imported by its name", async () => {
-  // A construct extends one of CDK's, so that there is nothing to import without it; it has a test of its own.
-  const names = (await entryNames()).filter((name) => name !== "./cdk");
+  // A construct extends one of CDK's, and instruments are those of OpenTelemetry's API: there is nothing to import without them.
+  // Both have tests of their own.
+  const names = (await entryNames()).filter((name) => name !== "./cdk" && name !== "./otel");
   assert.ok(names.includes("."));
   const imports = names.map((name, i) => `import * as e${i} from "${name.replace(".", "zae-limiter")}";`);
   const counts = names.map((_, i) => `Object.keys(e${i}).length`);
@@ -111,6 +112,33 @@ test("every entry point that package.json names can be imported by its name", as
   const stdout = await project.node("entries.js");
   for (const [i, count] of (JSON.parse(stdout) as number[]).entries()) {
     assert.ok(count > 0, `${names[i]} exports nothing`);
+  }
+});
+
+test("zae-limiter/otel says which package is missing; it and zae-limiter/mcp add little to a program with a limiter", async () => {
+  await project.write("instrumented.mjs", [
+    'import { instrument } from "zae-limiter/otel";',
+    "instrument().stop();",
+    'console.log("ok");',
+  ]);
+  await assert.rejects(project.node("instrumented.mjs"), /Cannot find package '@opentelemetry\/api'/);
+  const scope = join(project.folder, "node_modules/@opentelemetry");
+  await mkdir(scope);
+  await symlink(join(root, "node_modules/@opentelemetry/api"), join(scope, "api"));
+  try {
+    assert.equal(await project.node("instrumented.mjs"), "ok\n");
+    const external = ["@opentelemetry/api"];
+    const limiter = 'import { RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open());';
+    const alone = await bundled(limiter);
+    const otel = await bundled(`${limiter} import { instrument } from "zae-limiter/otel"; instrument();`, external);
+    const mcp = await bundled(`${limiter} import { limitTools } from "zae-limiter/mcp"; console.log(limitTools);`);
+    assert.deepEqual(otel.imports, external);
+    // Of the SDK it needs types alone.
+    assert.deepEqual(mcp.imports, []);
+    assert.ok(otel.bytes - alone.bytes < 7_000, `otel adds ${otel.bytes - alone.bytes} bytes`);
+    assert.ok(mcp.bytes - alone.bytes < 7_000, `mcp adds ${mcp.bytes - alone.bytes} bytes`);
+  } finally {
+    await rm(scope, { recursive: true });
   }
 });
 
@@ -366,11 +394,12 @@ test("a type is the same whether it was imported or required, and so is a class"
 });
 
 /** What a bundler makes of a program of the project, minified, for Node. */
-async function bundled(program: string) {
+async function bundled(program: string, external: string[] = []) {
   const { metafile, outputFiles, warnings } = await build({
     stdin: { contents: program, resolveDir: project.folder, sourcefile: "program.js" },
     ...{ bundle: true, minify: true, format: "esm", platform: "node", write: false, metafile: true },
     outfile: "program.mjs",
+    external,
     logLevel: "silent",
   });
   const imports = Object.values(metafile.outputs).flatMap((output) => output.imports.map(({ path }) => path));
@@ -408,7 +437,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // nothing else changed: 2 kB. Namespaces with due leases by one question, what a lease owes: 0.5 kB.
   // Rules of a row that are the same on every store, kinds in tables, pages that cost what they show: 4 kB.
   // 212 kB before streams that a lease tracks, and header fields.
-  assert.ok(limiter.bytes < 216_000, `${limiter.bytes} bytes`);
+  // What channels say of whole requests, waits and leases: 2 kB.
+  assert.ok(limiter.bytes < 218_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
