@@ -1,10 +1,10 @@
-import type { LimiterClient } from "../client/client.ts";
 import type { ConfigScope, OnUnavailable, StoredConfig } from "../domain/config.ts";
 import { ConflictError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Listing } from "../engine/listing.ts";
 import type { SetOptions } from "../entry/index.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { RemoteLimiter } from "./remote-limiter.ts";
 
 /** What commands call of a limiter, whether it works on a store or asks a service. */
 export type CommandLimiter = { readonly [Name in Called]: Loosened<RateLimiter[Name]> } & {
@@ -62,32 +62,30 @@ export async function levelsOf(limiter: CommandLimiter): Promise<LevelAccess> {
 }
 
 /** The client of a service, where the limiter is one. */
-export function clientOf(limiter: CommandLimiter): LimiterClient | undefined {
-  return "client" in limiter ? (limiter.client as LimiterClient) : undefined;
+export function clientOf(limiter: CommandLimiter): RemoteLimiter | undefined {
+  return "client" in limiter ? (limiter.client as RemoteLimiter) : undefined;
 }
 
 const ATTEMPTS_MAX = 10;
 
-function remoteLevels(client: LimiterClient): LevelAccess {
+function remoteLevels({ levels }: RemoteLimiter): LevelAccess {
   return {
-    get: (scope) => client.getLevel(scope),
-    set: async (scope, limits, options) => (await client.setLevel(scope, limits, options)).changed,
-    delete: (scope, options) => client.deleteLevel(scope, options),
+    get: async (scope) => (await levels.read(scope)).config,
+    set: (scope, limits, options) => levels.set(scope, limits, options),
+    delete: (scope, options) => levels.delete(scope, options),
     changeSystem: async ({ limits, ...change }, options) => {
-      if (limits !== undefined) {
-        return (await client.setLevel({ level: "system" }, limits, { ...change, ...options })).changed;
-      }
+      const scope = { level: "system" } as const;
+      if (limits !== undefined) return levels.set(scope, limits, { ...change, ...options });
       // The service takes a level as a whole: what is read is written back, if it is still that.
       for (let attempt = 1; ; attempt++) {
-        const { config, tag } = await client.readLevel({ level: "system" });
+        const { config, tag } = await levels.read(scope);
         const { limits: stored, inherit, appliesTo } = config;
         const kept = {
           ...(inherit === undefined ? {} : { inherit }),
           ...(appliesTo === undefined ? {} : { appliesTo }),
-          ...(tag === undefined ? {} : { ifTag: tag }),
         };
         try {
-          return (await client.setLevel({ level: "system" }, stored, { ...kept, ...change, ...options })).changed;
+          return await levels.set(scope, stored, { ...kept, ...change, ...options }, tag);
         } catch (error) {
           if (!(error instanceof ConflictError) || attempt === ATTEMPTS_MAX) throw error;
         }

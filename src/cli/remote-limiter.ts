@@ -1,17 +1,65 @@
-import { type ClientOptions, LimiterClient } from "../client/client.ts";
+import { bodyFrom } from "../client/answered-body.ts";
+import { partsOfClient } from "../client/client.ts";
+import { RemoteHistory } from "../client/history.ts";
+import { RemoteLeases } from "../client/leases.ts";
+import { RemoteNamespaces } from "../client/namespaces.ts";
+import { RemoteLevels } from "../client/scopes.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import { type ClientOptions, LimiterClient } from "../entry/client.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 
 type Given<Name extends keyof RateLimiter> = RateLimiter[Name] extends (...given: infer All) => unknown ? All : never;
 
-/** A service as commands see it: the client, with the names of the library for what the client has in parts. */
+/** A service as commands see it: the client, and what else commands ask of a service. */
 export class RemoteLimiter extends LimiterClient implements CommandLimiter {
   /** By which a command knows that it asks a service. */
-  readonly client: LimiterClient = this;
+  readonly client: RemoteLimiter = this;
+  readonly leases: RemoteLeases;
+  readonly namespaces: RemoteNamespaces;
+  readonly history: RemoteHistory;
+  readonly levels: RemoteLevels;
+  /** The address, as messages show it. */
+  readonly url: string;
+
+  constructor(options: ClientOptions) {
+    super(options);
+    const { calls, ns } = partsOfClient(this);
+    this.url = calls.options.base;
+    this.leases = new RemoteLeases(calls, ns);
+    this.namespaces = new RemoteNamespaces(calls);
+    this.history = new RemoteHistory(calls, ns);
+    this.levels = new RemoteLevels(calls, ns);
+  }
 
   static at(options: ClientOptions): RemoteLimiter {
     return new RemoteLimiter(options);
+  }
+
+  /** Whose token it is, and what it may do. */
+  me(): Promise<{
+    readonly id: string;
+    readonly namespaces: "*" | readonly string[];
+    readonly scopes: readonly string[];
+  }> {
+    return bodyFrom(partsOfClient(this).calls, "GET", "/v1/me", {});
+  }
+
+  /** The version of the service, and its clock as far as it tells it, to the second. */
+  async about(): Promise<{ readonly version: string; readonly atMs: number | undefined }> {
+    const { calls } = partsOfClient(this);
+    const { body, headers } = await calls.answer<{ readonly info: { readonly version: string } }>(
+      "GET",
+      "/openapi.json",
+      {},
+    );
+    const atMs = Date.parse(headers.get("date") ?? "");
+    return { version: body.info.version, atMs: Number.isNaN(atMs) ? undefined : atMs };
+  }
+
+  resourceCapacity(resource: string, limit: string): ReturnType<RateLimiter["resourceCapacity"]> {
+    const { calls, ns } = partsOfClient(this);
+    return bodyFrom(calls, "GET", `${ns}/capacity`, { query: { resource, limit } });
   }
 
   listNamespaces(...[page = {}]: Given<"listNamespaces">) {
@@ -42,14 +90,6 @@ export class RemoteLimiter extends LimiterClient implements CommandLimiter {
     return this.namespaces.purge(id, options.onProgress ?? (() => {}));
   }
 
-  usage(...[query]: Given<"usage">) {
-    return this.history.usage(query);
-  }
-
-  usageSummary(...[query]: Given<"usageSummary">) {
-    return this.history.usageSummary(query);
-  }
-
   usageTotals(...[query]: Given<"usageTotals">) {
     return this.history.usageTotals(query);
   }
@@ -64,23 +104,5 @@ export class RemoteLimiter extends LimiterClient implements CommandLimiter {
 
   refusalTotals(...[query]: Given<"refusalTotals">) {
     return this.history.refusalTotals(query);
-  }
-
-  async getSystemDefaults() {
-    return this.getLevel({ level: "system" });
-  }
-
-  deleteSystemDefaults(...[options = {}]: Given<"deleteSystemDefaults">): Promise<boolean> {
-    return this.deleteLevel({ level: "system" }, options);
-  }
-
-  deleteResourceDefaults(...[resource, options = {}]: Given<"deleteResourceDefaults">): Promise<boolean> {
-    return this.deleteLevel({ level: "resource", resource }, options);
-  }
-
-  deleteLimits(...[entityId, options = {}]: Given<"deleteLimits">): Promise<boolean> {
-    const { resource, ...change } = options;
-    const scope = resource === undefined ? undefined : ({ level: "entity", entityId, resource } as const);
-    return this.deleteLevel(scope ?? { level: "entityDefault", entityId }, change);
   }
 }

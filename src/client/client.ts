@@ -1,374 +1,330 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Access, ConfigScope, StoredConfig } from "../domain/config.ts";
-import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
-import { NotFoundError, ValidationError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
+import type { Tokens } from "../domain/amounts.ts";
+import type { Access } from "../domain/config.ts";
+import type { Entity, NewEntity } from "../domain/entity.ts";
+import type { UsageSummary } from "../domain/usage.ts";
+import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import type { Availability } from "../engine/availability.ts";
-import type { BucketListing } from "../engine/bucket-listing.ts";
 import type { Explanation } from "../engine/explanation.ts";
-import type { ResourceCapacity } from "../engine/inspection.ts";
+import type { Lease } from "../engine/lease.ts";
+import type { ChangeOptions } from "../engine/level-options.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import type { Listing, ListPage } from "../engine/listing.ts";
+import type { Outcome } from "../engine/outcome.ts";
 import type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
-import { RemoteHistory } from "./history.ts";
-import { ServiceCalls } from "./http.ts";
-import { RemoteLeases } from "./leases.ts";
-import { levelRequest } from "./level.ts";
-import { type PageOf, pageWithCursor, RemoteListing, type RemoteListOptions } from "./listing.ts";
-import { RemoteNamespaces } from "./namespaces.ts";
+import type { Question } from "../engine/question.ts";
+import type { AuditListing } from "../engine/stored-lists.ts";
+import type { UsageRequest } from "../engine/usage-query.ts";
+import type { Clock } from "../ports/system.ts";
+import { checkAmounts, checkName, invalid, isRecord, refuse } from "./check.ts";
+import { newKey, ServiceCalls } from "./http.ts";
+import type { ClientLease } from "./lease.ts";
+import { deleteLevel, LEVELS, readLevel, routeOf, setLevel } from "./levels.ts";
+import { listed, pageWithCursor } from "./listing.ts";
 import { type ClientOptions, checkOptions } from "./options.ts";
+import { type ClientRequest, questionOf } from "./request.ts";
+import { Taking } from "./taking.ts";
 
-export type { ClientOptions } from "./options.ts";
+/** By what a client asks its service, for other parts of this package: not members, for those are the public interface. */
+export let partsOfClient: (client: ClientLimiter) => { readonly calls: ServiceCalls; readonly ns: string };
 
-/** What a question is about, and how much is asked for. */
-interface Asked {
-  readonly entityId: string;
-  readonly resource: string;
-  readonly consume?: Readonly<Record<string, number>>;
-}
+/** Lists, by their routes. */
+const LISTS = {
+  listBuckets: "/buckets",
+  usage: "/usage",
+  listEntities: "/entities",
+  listPlans: "/plans",
+  listResources: "/resources",
+  listResourcesWithEntityLimits: "/limits/resources",
+} as const;
 
-/** How a change is made. Whom the audit trail names is the token's own id. */
-interface RemoteChange {
-  readonly principal?: string;
-}
+/** What is created, read, changed and deleted by its id: the route, and the field by which an id is known elsewhere. */
+const KINDS = { Entity: ["/entities", "entityId"], Plan: ["/plans", "planId"] } as const;
 
-interface LevelChange {
-  readonly inherit?: boolean;
-  readonly appliesTo?: "everyone" | "callers";
-  readonly ifAbsent?: boolean;
-  readonly onUnavailable?: "allow" | "block";
-  /** Only while the level is what was read with this tag (`ConflictError`). */
-  readonly ifTag?: string;
-}
+type Level = keyof typeof LEVELS;
+type Kind = keyof typeof KINDS;
+
+/** Methods that are those of the library, word for word. They are made of tables: written one by one they would be twice as large. */
+type Same =
+  | keyof typeof LISTS
+  | `${"set" | "get" | "delete"}${Level}`
+  | `${"create" | "get" | "update" | "delete"}${Kind}`;
+
+type SameMethods = Pick<Limiter, Same>;
+
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are made below, one for each name of the tables.
+export interface ClientLimiter extends SameMethods {}
 
 /** The limiter of a running service, by `fetch` alone: the same names, values and errors as the library has. */
-export class LimiterClient {
-  readonly leases: RemoteLeases;
-  readonly namespaces: RemoteNamespaces;
-  readonly history: RemoteHistory;
-  /** The address, as messages show it. */
-  readonly url: string;
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: as above.
+export class ClientLimiter {
+  static {
+    partsOfClient = (client) => ({ calls: client.#calls, ns: client.#ns });
+    type Method = (this: ClientLimiter, ...given: never[]) => unknown;
+    const methods = this.prototype as unknown as Record<string, Method>;
+    for (const [name, path] of Object.entries(LISTS)) {
+      methods[name] = function (query: object = {}) {
+        return this.#list(path, query);
+      };
+    }
+    for (const [kind, [path, field]] of Object.entries(KINDS)) {
+      const one = (id: string) => `${path}/${encodeURIComponent(checkName(field, id))}`;
+      methods[`create${kind}`] = function (made: object, options: object = {}) {
+        return this.#change("POST", path, made, options);
+      };
+      methods[`get${kind}`] = async function (id: string) {
+        return this.#get(one(id));
+      };
+      methods[`update${kind}`] = async function (id: string, patch: object, options: object = {}) {
+        return this.#change("PATCH", one(id), patch, options);
+      };
+      methods[`delete${kind}`] = async function (id: string, options: object = {}) {
+        return this.#change("DELETE", one(id), undefined, options);
+      };
+    }
+    for (const [level, field] of Object.entries(LEVELS)) {
+      // Of the system there is no owner, and what follows comes first.
+      const given = (all: unknown[]) => (field === "" ? [undefined, ...all] : all) as [string, unknown?, unknown?];
+      methods[`set${level}`] = async function (...all: unknown[]) {
+        const [owner, limits, options = {}] = given(all);
+        const { route, rest } = routeOf(level, field, owner, options as object);
+        return setLevel(this.#calls, this.#ns, route, limits as never, rest);
+      };
+      methods[`get${level}`] = async function (...all: unknown[]) {
+        const [owner, options = {}] = given(all);
+        const { config } = await readLevel(this.#calls, this.#ns, routeOf(level, field, owner, options as object).route);
+        return level === "SystemDefaults" ? config : config.limits;
+      };
+      methods[`delete${level}`] = async function (...all: unknown[]) {
+        const [owner, options = {}] = given(all);
+        const { route, rest } = routeOf(level, field, owner, options as object);
+        return deleteLevel(this.#calls, this.#ns, route, rest);
+      };
+    }
+  }
+
   readonly #calls: ServiceCalls;
   readonly #ns: string;
+  readonly #taking: Taking;
 
-  constructor(options: ClientOptions) {
+  /** @internal */
+  constructor(options: ClientOptions, clock: Clock) {
     const checked = checkOptions(options);
-    this.url = checked.shown;
-    this.#calls = new ServiceCalls(checked);
-    this.#ns = `/v1/namespaces/${encodeURIComponent(checked.namespace)}`;
-    this.leases = new RemoteLeases(this.#calls, this.#ns);
-    this.namespaces = new RemoteNamespaces(this.#calls);
-    this.history = new RemoteHistory(this.#calls, this.#ns);
+    this.#calls = new ServiceCalls(checked, clock);
+    this.#ns = `/v1/namespaces/${checked.namespace}`;
+    this.#taking = new Taking(this.#calls, this.#ns);
   }
 
-  /** Whose token it is, and what it may do. */
-  me(): Promise<{
-    readonly id: string;
-    readonly namespaces: "*" | readonly string[];
-    readonly scopes: readonly string[];
-  }> {
-    return this.#calls.json({ method: "GET", path: "/v1/me" });
+  /** Takes the tokens and answers a lease, or throws `RateLimitExceeded`. Prefer `withLease`, which settles by itself. */
+  async acquire<const Name extends string = string>(request: ClientRequest<Name>): Promise<Lease<Name>> {
+    return asLease(await this.#taking.acquire(request as ClientRequest));
   }
 
-  /** The version of the service, and its clock as far as it tells it, to the second. */
-  async about(): Promise<{ readonly version: string; readonly atMs: number | undefined }> {
-    const { body, headers } = await this.#calls.answer<{ readonly info: { readonly version: string } }>({
-      ...{ method: "GET", path: "/openapi.json" },
-    });
-    const atMs = Date.parse(headers.get("date") ?? "");
-    return { version: body.info.version, atMs: Number.isNaN(atMs) ? undefined : atMs };
+  /**
+   * Takes the tokens, or answers why it cannot. A refusal is a value; all other errors are thrown, as `acquire` throws
+   * them.
+   */
+  async tryAcquire<const Name extends string = string>(request: ClientRequest<Name>): Promise<Outcome<Name>> {
+    const outcome = await this.#taking.attempt(request as ClientRequest);
+    return "levels" in outcome ? outcome : { ok: true, lease: asLease(outcome) };
   }
 
-  async close(): Promise<void> {}
-
-  // Looking
-
-  async available({ entityId, resource }: Asked): Promise<Availability[]> {
-    const { items } = await this.#get<{ items: Availability[] }>("/available", { entityId, resource });
-    return items;
+  /**
+   * Takes the tokens and runs the function. When the function returns, its tokens stay taken; when it throws, they are
+   * given back. The hold is renewed while the function runs. An abort reaches it as `lease.signal`, and so does a hold
+   * that could not be renewed; if it returns all the same, its tokens stay taken.
+   */
+  async withLease<Value, const Name extends string = string>(
+    request: ClientRequest<Name>,
+    body: (lease: Lease<Name>) => Value | Promise<Value>,
+  ): Promise<Value> {
+    if (typeof body !== "function") throw invalid("body_missing", "The body of withLease", body, "a function");
+    const lease = await this.#taking.acquire(request as ClientRequest);
+    renewWhileOpen(lease);
+    let value: Value;
+    try {
+      request.signal?.throwIfAborted();
+      value = await body(asLease(lease));
+    } catch (error) {
+      await lease.rollback().catch(() => {});
+      throw error;
+    }
+    // The work is done, whatever became of the lease.
+    await lease.settle().catch(() => {});
+    return value;
   }
 
-  async explain({ entityId, resource, consume }: Asked): Promise<Explanation> {
-    const body = { entityId, resource, ...(consume === undefined ? {} : { consume: checkedAmounts(consume) }) };
-    return this.#calls.json({ method: "POST", path: `${this.#ns}/explain`, body, isRepeatable: true });
+  /** What each limit of the entity, and of the parents that are charged with it, holds now. */
+  async available(question: Question): Promise<Availability[]> {
+    const { consume: _, ...about } = questionOf(question);
+    return (await this.#get<{ items: Availability[] }>("/available", about)).items;
   }
 
-  async timeUntilAvailable(question: Asked): Promise<number> {
+  /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
+  async explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
+    return this.#send("POST", "/explain", questionOf(question));
+  }
+
+  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will. */
+  async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
     const { outcome, retryAfterMs } = await this.explain(question);
     return outcome === "granted" ? 0 : retryAfterMs;
   }
 
-  listBuckets(
-    query: { readonly entityId?: string; readonly resource?: string } & RemoteListOptions = {},
-  ): RemoteListing<BucketListing> {
-    const { entityId, resource, ...page } = query;
-    return this.#list("/buckets", page, { entityId, resource });
+  /**
+   * The stored limits that apply when this entity asks for this resource. `source` is the first level that has limits,
+   * `sources` the level of each limit by its name.
+   */
+  async resolveLimits(entityId: string, resource: string): ReturnType<Limiter["resolveLimits"]> {
+    return this.#get("/limits/effective", questionOf({ entityId, resource }));
   }
 
-  resourceCapacity(resource: string, limit: string): Promise<ResourceCapacity> {
-    return this.#get("/capacity", { resource, limit });
+  /** Usage added up over all windows, of an entity, a resource or the whole namespace. */
+  async usageSummary(query: UsageRequest): Promise<UsageSummary> {
+    const { once: _, ...summary } = await this.#get<UsageSummary & { once: unknown }>("/usage/summary", query);
+    return summary;
   }
 
-  auditEvents(
-    query: { readonly entityId?: string } & RemoteListOptions = {},
-  ): RemoteListing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
-    const { entityId, ...page } = query;
-    return new RemoteListing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }>(
-      (each) => this.#get<PageOf<AuditEvent>>("/audit", { entityId, ...each }),
-      page,
-      ({ items, cursor }) => ({ events: items, ...(cursor === undefined ? {} : { cursor }) }),
-    );
+  /** Changes of the configuration, newest first: of one entity, or of the namespace. */
+  auditEvents(query: Parameters<Limiter["auditEvents"]>[0] = {}): AuditListing {
+    return this.#list("/audit", { limit: 100, ...query }, ({ items, ...rest }) => ({ events: items, ...rest }));
   }
 
-  // Entities and plans
-
-  createEntity(entity: NewEntity, options: RemoteChange = {}): Promise<Entity> {
-    return this.#send("POST", "/entities", entity, options);
+  /**
+   * Creates the entity if there is none of that id, and answers the stored one. An entity that exists is not changed.
+   * For programs that start again.
+   */
+  async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
+    return this.#change("POST", "/entities", { ...entity, ifAbsent: true }, options);
   }
 
-  ensureEntity(entity: NewEntity, options: RemoteChange = {}): Promise<Entity> {
-    return this.#send("POST", "/entities", { ...entity, ifAbsent: true }, options);
+  /** The entities whose parent it is. */
+  getChildren(...[id, options = {}]: Parameters<Limiter["getChildren"]>): ReturnType<Limiter["getChildren"]> {
+    return this.#list(`/entities/${checkName("entityId", id)}/children`, options);
   }
 
-  async getEntity(id: string): Promise<Entity> {
-    return this.#get(`/entities/${part(id, "entity_id_invalid")}`, {});
+  /** Every set of limits that is stored for an entity. The set without `resource` is its default. */
+  listLimits(...[entityId, options = {}]: Parameters<Limiter["listLimits"]>): ReturnType<Limiter["listLimits"]> {
+    return this.#list(`/entities/${checkName("entityId", entityId)}/limits`, options);
   }
 
-  async updateEntity(
-    id: string,
-    patch: EntityPatch,
-    options: RemoteChange & { readonly version?: number } = {},
-  ): Promise<Entity> {
-    const { version, ...change } = options;
-    const body = { ...patch, ...(version === undefined ? {} : { version }) };
-    return this.#send("PATCH", `/entities/${part(id, "entity_id_invalid")}`, body, change);
+  /** Ids of the entities that have limits of their own on a resource. */
+  listEntitiesWithLimits(
+    ...[resource, options = {}]: Parameters<Limiter["listEntitiesWithLimits"]>
+  ): ReturnType<Limiter["listEntitiesWithLimits"]> {
+    return this.#list("/limits/entities", { resource: checkName("resource", resource), ...options });
   }
 
-  async deleteEntity(id: string, options: RemoteChange = {}): Promise<void> {
-    return this.#send("DELETE", `/entities/${part(id, "entity_id_invalid")}`, undefined, options);
-  }
-
-  listEntities(query: { readonly planId?: string } & RemoteListOptions = {}): RemoteListing<Entity> {
-    const { planId, ...page } = query;
-    return this.#list("/entities", page, { planId });
-  }
-
-  getChildren(id: string, page: RemoteListOptions = {}): RemoteListing<Entity> {
-    return this.#list(`/entities/${part(id, "entity_id_invalid")}/children`, page, {});
-  }
-
-  createPlan(plan: NewPlan, options: RemoteChange = {}): Promise<Plan> {
-    return this.#send("POST", "/plans", plan, options);
-  }
-
-  async getPlan(id: string): Promise<Plan> {
-    return this.#get(`/plans/${part(id, "plan_id_invalid")}`, {});
-  }
-
-  async updatePlan(
-    id: string,
-    patch: PlanPatch,
-    options: RemoteChange & { readonly version?: number } = {},
-  ): Promise<Plan> {
-    const { version, ...change } = options;
-    const body = { ...patch, ...(version === undefined ? {} : { version }) };
-    return this.#send("PATCH", `/plans/${part(id, "plan_id_invalid")}`, body, change);
-  }
-
-  async deletePlan(id: string, options: RemoteChange = {}): Promise<void> {
-    return this.#send("DELETE", `/plans/${part(id, "plan_id_invalid")}`, undefined, options);
-  }
-
-  listPlans(page: RemoteListOptions = {}): RemoteListing<Plan> {
-    return this.#list("/plans", page, {});
-  }
-
-  // Limits, by level
-
-  /** What a level says itself; `limits: []` where it says nothing. */
-  async getLevel(scope: ConfigScope): Promise<StoredConfig> {
-    return (await this.readLevel(scope)).config;
-  }
-
-  /** The same with its tag, where the service has one: `setLevel` with it changes only what was read. */
-  async readLevel(scope: ConfigScope): Promise<{ readonly config: StoredConfig; readonly tag: string | undefined }> {
-    const { path, query } = levelRequest(scope);
-    try {
-      const request = { method: "GET", path: `${this.#ns}${path}`, query } as const;
-      const { body, headers } = await this.#calls.answer<StoredConfig>(request);
-      return { config: configOf(body), tag: headers.get("etag") ?? undefined };
-    } catch (error) {
-      if (!(error instanceof NotFoundError) || error.code !== "limits_not_found") throw error;
-      return { config: { limits: [] }, tag: undefined };
-    }
-  }
-
-  /** Sets the limits of a level; answers whether that changed something, and what it says now. */
-  async setLevel(
-    scope: ConfigScope,
-    limits: readonly Limit[],
-    options: LevelChange & RemoteChange,
-  ): Promise<{ readonly changed: boolean; readonly config: StoredConfig }> {
-    const { path, query } = levelRequest(scope);
-    const { principal, ifTag, ...body } = options;
-    refusePrincipal({ principal });
-    const headers: Readonly<Record<string, string>> = ifTag === undefined ? {} : { "if-match": ifTag };
-    const request = { method: "PUT", path: `${this.#ns}${path}`, query, body: { limits, ...body } } as const;
-    const { changed, ...level } = await this.#calls.json<StoredConfig & { readonly changed: boolean }>({
-      ...request,
-      headers,
-      // Sent again after a lost answer it would say that nothing changed.
-      isRepeatable: false,
-    });
-    return { changed, config: configOf(level) };
-  }
-
-  /** False where there were no limits. */
-  async deleteLevel(scope: ConfigScope, options: RemoteChange = {}): Promise<boolean> {
-    refusePrincipal(options);
-    const { path, query } = levelRequest(scope);
-    try {
-      await this.#calls.json({ method: "DELETE", path: `${this.#ns}${path}`, query });
-      return true;
-    } catch (error) {
-      if (error instanceof NotFoundError && error.code === "limits_not_found") return false;
-      throw error;
-    }
-  }
-
-  async getLimits(entityId: string, { resource }: { readonly resource?: string } = {}): Promise<readonly Limit[]> {
-    const scope = resource === undefined ? ({ level: "entityDefault", entityId } as const) : undefined;
-    return (await this.getLevel(scope ?? { level: "entity", entityId, resource: resource ?? "" })).limits;
-  }
-
-  async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
-    return (await this.getLevel({ level: "resource", resource })).limits;
-  }
-
-  listLimits(
-    entityId: string,
-    page: RemoteListOptions = {},
-  ): RemoteListing<{ resource?: string; limits: readonly Limit[] }> {
-    return this.#list(`/entities/${part(entityId, "entity_id_invalid")}/limits`, page, {});
-  }
-
-  listResources(page: RemoteListOptions = {}): RemoteListing<string> {
-    return this.#list("/resources", page, {});
-  }
-
-  /** Ids of entities with limits of their own on a resource. */
-  listEntitiesWithLimits(resource: string, page: RemoteListOptions = {}): RemoteListing<string> {
-    return this.#list("/limits/entities", page, { resource });
-  }
-
-  /** Resources on which some entity has limits of its own. */
-  listResourcesWithEntityLimits(page: RemoteListOptions = {}): RemoteListing<string> {
-    return this.#list("/limits/resources", page, {});
-  }
-
-  // Policies and buckets
-
+  /** The access and the cascading that are set at exactly this scope. `explain` shows which ones apply in the end. */
   async getPolicy({ entityId, resource }: PolicyScope): Promise<Policy> {
-    const { access, cascade } = await this.getLevel(scopeOf(entityId, resource));
-    return { ...(access === undefined ? {} : { access }), ...(cascade === undefined ? {} : { cascade }) };
+    const route = { path: "/limits", query: { entityId, resource } };
+    const { access, cascade } = (await readLevel(this.#calls, this.#ns, route)).config;
+    return { ...(access && { access }), ...(cascade === undefined ? {} : { cascade }) };
   }
 
-  async setAccess(where: PolicyScope, access: Access | "inherit", options: RemoteChange = {}): Promise<void> {
-    await this.#policy("/access", where, { access }, options);
+  /**
+   * Switches an entity or a resource off or on. `disabled`: requests are refused with `ResourceDisabled`. `bypass`:
+   * requests pass and are counted, and nothing is debited. `enforce`: the limits apply, also where a wider scope says
+   * otherwise. `inherit`: the next scope decides (entity on resource, then entity, then resource).
+   */
+  async setAccess(where: PolicyScope, access: Access | "inherit", options: ChangeOptions = {}): Promise<void> {
+    refuse(options);
+    return this.#send("PUT", "/access", { access }, where);
   }
 
-  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: RemoteChange = {}): Promise<void> {
-    await this.#policy("/cascade", where, { cascade }, options);
+  /** Sets whether parents are charged, in place of the entity's own `cascade`; the scopes are those of `setAccess`. */
+  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<void> {
+    refuse(options);
+    return this.#send("PUT", "/cascade", { cascade }, where);
   }
 
-  async topUp({ amounts, ...request }: TopUpRequest): Promise<OperationResult> {
-    return this.#operate("/top-up", { ...request, amounts: checkedAmounts(amounts) });
+  /**
+   * Adds tokens. A quota gains exactly the amounts until its next reset; a limit that drips gains at most the room
+   * below its capacity.
+   */
+  async topUp(request: TopUpRequest): Promise<OperationResult> {
+    checkAmounts(request?.amounts, "topUp");
+    return this.#operate("/top-up", request);
   }
 
+  /** Fills the bucket and forgives its debt. A calendar quota begins a new period, a session window ends. */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
     return this.#operate("/reset", request);
   }
 
+  /** Whether the service and its store respond. Never throws. */
+  isAvailable(): Promise<boolean> {
+    return this.#calls.answer("GET", "/readyz", {}).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /**
+   * Closes the client: new calls throw `closed`. Open leases can still be settled and given back. The promise resolves
+   * once all calls under way are answered.
+   */
+  close(): Promise<void> {
+    return this.#calls.close();
+  }
+
+  /** Closes the client at the end of the block: `await using limiter = new LimiterClient({ url })`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   async #operate(
     path: string,
-    { principal, idempotencyKey, ...body }: (TopUpRequest | ResetRequest) & RemoteChange,
+    { principal, idempotencyKey, ...body }: TopUpRequest | ResetRequest,
   ): Promise<OperationResult> {
-    refusePrincipal(principal === undefined ? {} : { principal });
-    const key = idempotencyKey ?? crypto.randomUUID();
-    const { body: result, headers } = await this.#calls.answer<OperationResult>({
-      ...{ method: "POST", path: `${this.#ns}${path}`, body, isRepeatable: true },
-      headers: { "idempotency-key": key },
+    refuse({ principal });
+    const { body: result, headers } = await this.#calls.answer<OperationResult>("POST", this.#ns + path, {
+      body,
+      headers: { "idempotency-key": idempotencyKey ?? newKey() },
     });
     // Its own repeat after a lost answer is no repetition of the caller's.
-    const isReplayed = idempotencyKey !== undefined && headers.get("idempotency-replayed") === "true";
-    return isReplayed ? { ...result, repeated: true } : result;
+    return { ...result, repeated: idempotencyKey !== undefined && headers.has("idempotency-replayed") };
   }
 
-  async #policy(path: string, { entityId, resource }: PolicyScope, body: object, options: RemoteChange): Promise<void> {
-    refusePrincipal(options);
-    const query = { entityId, resource };
-    await this.#calls.json({ method: "PUT", path: `${this.#ns}${path}`, query, body, isRepeatable: true });
+  #get<Body>(path: string, query: object = {}): Promise<Body> {
+    return this.#send("GET", path, undefined, query);
   }
 
-  #get<Body>(path: string, query: Readonly<Record<string, string | number | undefined>>): Promise<Body> {
-    return this.#calls.json({ method: "GET", path: `${this.#ns}${path}`, query });
+  async #send<Body>(method: string, path: string, body: unknown, query: object = {}): Promise<Body> {
+    return (await this.#calls.answer<Body>(method, this.#ns + path, { body, query: query as Query })).body;
   }
 
-  async #send<Body>(
-    method: "POST" | "PATCH" | "DELETE",
+  async #change<Body>(
+    method: string,
     path: string,
     body: object | undefined,
-    options: RemoteChange,
+    { principal, ...options }: ChangeOptions,
   ): Promise<Body> {
-    refusePrincipal(options);
-    return this.#calls.json({ method, path: `${this.#ns}${path}`, ...(body === undefined ? {} : { body }) });
+    refuse({ principal });
+    if (body === undefined) refuse(options);
+    else checkFields(body);
+    const sent = { repeats: "never", ...(body && { body: { ...body, ...options } }) } as const;
+    return (await this.#calls.answer<Body>(method, this.#ns + path, sent)).body;
   }
 
-  #list<Item>(
+  #list<Item, Shown = ListPage<Item>>(
     path: string,
-    page: RemoteListOptions,
-    query: Readonly<Record<string, string | undefined>>,
-  ): RemoteListing<Item> {
-    return new RemoteListing<Item>(
-      (each) => this.#get<PageOf<Item>>(path, { ...query, ...each }),
-      page,
-      pageWithCursor,
-    );
+    { limit, cursor, ...query }: { readonly limit?: number; readonly cursor?: string; readonly resource?: string },
+    shape: (page: { readonly items: readonly Item[]; readonly cursor?: string }) => Shown = pageWithCursor as never,
+  ): Listing<Item, Shown> {
+    return listed((page) => this.#get(path, { ...query, ...page }), { limit, cursor }, shape);
   }
 }
 
-function scopeOf(entityId: string | undefined, resource: string | undefined): ConfigScope {
-  if (entityId === undefined) return { level: "resource", resource: resource ?? "" };
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** It has every member of the library's that users see. */
+function asLease<Name extends string>(lease: ClientLease): Lease<Name> {
+  return lease as unknown as Lease<Name>;
 }
 
-/** A name in a path: an empty one would ask for the list. */
-function part(name: string, code: string): string {
-  if (typeof name === "string" && name !== "") return encodeURIComponent(name);
-  throw new ValidationError(code, "A name is empty or not a string; give a name.");
-}
-
-function configOf(level: StoredConfig): StoredConfig {
-  const { limits, inherit, appliesTo, access, cascade, onUnavailable, usageKeptDays } = level;
-  const rest = { inherit, appliesTo, access, cascade, onUnavailable, usageKeptDays };
-  const said = Object.entries(rest).filter(([, value]) => value !== undefined);
-  return { limits, ...Object.fromEntries(said) } as StoredConfig;
-}
-
-/** What JSON would swallow is refused before it is sent: `{ tpm: undefined }` must not become `{}`. */
-export function checkedAmounts(
-  amounts: Readonly<Record<string, number | undefined>>,
-): Readonly<Record<string, number | undefined>> {
-  for (const [name, value] of Object.entries(amounts)) {
-    if (Number.isSafeInteger(value)) continue;
-    throw new ValidationError(
-      "amount_invalid",
-      `The amount of "${name}" is ${String(value)}; give a whole number of tokens.`,
-    );
-  }
-  return amounts;
-}
-
-function refusePrincipal(options: { readonly principal?: string | undefined }): void {
-  if (options.principal === undefined) return;
-  throw new ValidationError("option_unknown", "Over HTTP the audit log names the token; leave principal out.");
+/** JSON would leave metadata out whose value was forgotten, and a change that is no object would change nothing. */
+function checkFields(body: object): void {
+  const { metadata = {} } = isRecord(body) ? (body as { readonly metadata?: object }) : { metadata: undefined };
+  if (isRecord(body) && isRecord(metadata) && !Object.values(metadata).includes(undefined)) return;
+  throw invalid("metadata_invalid", "The change", body, "an object, with metadata whose values are strings");
 }

@@ -1,13 +1,15 @@
 import type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
-import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
+import type { UsageTotal } from "../domain/usage.ts";
 import type { UsageFormat } from "../domain/usage-export.ts";
+import type { Listing } from "../engine/listing.ts";
 import type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";
 import type { UsageRequest } from "../engine/usage-query.ts";
+import { bodyFrom } from "./answered-body.ts";
 import { eventsIn, type RemoteEvent } from "./events.ts";
 import type { ServiceCalls } from "./http.ts";
-import { type PageOf, pageWithCursor, RemoteListing, type RemoteListOptions } from "./listing.ts";
+import { listed, pageWithCursor } from "./listing.ts";
 
-/** What was used and refused, and what happens now. */
+/** What was used and refused, and what happens now, for the command line. */
 export class RemoteHistory {
   readonly #calls: ServiceCalls;
   readonly #ns: string;
@@ -17,50 +19,33 @@ export class RemoteHistory {
     this.#ns = ns;
   }
 
-  usage(query: UsageRequest & RemoteListOptions): RemoteListing<UsageSnapshot> {
-    const { limit, cursor, ...about } = query;
-    return new RemoteListing<UsageSnapshot>(
-      (each) => this.#get<PageOf<UsageSnapshot>>("/usage", { ...about, ...each }),
-      { ...(limit === undefined ? {} : { limit }), ...(cursor === undefined ? {} : { cursor }) },
-      pageWithCursor,
-    );
-  }
-
-  usageSummary(query: UsageRequest): Promise<UsageSummary> {
-    return this.#get("/usage/summary", { ...query });
-  }
-
   async usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
-    const { items } = await this.#get<{ items: UsageTotal[] }>("/usage/totals", { ...query });
-    return items;
+    return (await this.#get<{ items: UsageTotal[] }>("/usage/totals", { ...query })).items;
   }
 
   /** The file as it comes, piece by piece. */
   async *exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncGenerator<string, void, undefined> {
-    const { body } = await this.#calls.stream({ method: "GET", path: `${this.#ns}/usage/export`, query: { ...query } });
+    const parts = { query: { ...query }, isStream: true } as const;
+    const { body } = await bodyFrom<Response>(this.#calls, "GET", `${this.#ns}/usage/export`, parts);
     const decoder = new TextDecoder();
     for await (const bytes of (body ?? []) as AsyncIterable<Uint8Array>) yield decoder.decode(bytes, { stream: true });
   }
 
-  refusals(query: RefusalRequest): RemoteListing<RefusalCount> {
-    const { cursor, pageSize, limit, ...about } = query as RefusalRequest & {
-      readonly pageSize?: number;
-      readonly limit?: string | number;
-    };
+  refusals(query: RefusalRequest): Listing<RefusalCount> {
+    const { cursor, pageSize, limit, ...about } = query;
     // A number is the size of a page; the name of a limit goes with the query.
     const size = pageSize ?? (typeof limit === "number" ? limit : undefined);
     const name = typeof limit === "string" ? { limit } : {};
-    return new RemoteListing<RefusalCount>(
+    return listed(
       ({ limit: pageLimit, cursor: from }) =>
-        this.#get<PageOf<RefusalCount>>("/refusals", { ...about, ...name, pageSize: pageLimit, cursor: from }),
-      { ...(size === undefined ? {} : { limit: size }), ...(cursor === undefined ? {} : { cursor }) },
+        this.#get("/refusals", { ...about, ...name, pageSize: pageLimit, cursor: from }),
+      { limit: size, cursor },
       pageWithCursor,
     );
   }
 
   async refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
-    const { items } = await this.#get<{ items: RefusalTotal[] }>("/refusals/totals", { ...query });
-    return items;
+    return (await this.#get<{ items: RefusalTotal[] }>("/refusals/totals", { ...query })).items;
   }
 
   /** What happens from now on, or after an event that was seen; ends with the stream. */
@@ -68,14 +53,13 @@ export class RemoteHistory {
     query: { readonly types?: string; readonly entityId?: string; readonly resource?: string },
     { signal, lastEventId }: { readonly signal: AbortSignal; readonly lastEventId: string | undefined },
   ): AsyncGenerator<RemoteEvent, void, undefined> {
-    const { body } = await this.#calls.stream({
-      ...{ method: "GET", path: `${this.#ns}/events`, query: { ...query }, signal },
-      ...(lastEventId === undefined ? {} : { headers: { "last-event-id": lastEventId } }),
-    });
+    const headers: Readonly<Record<string, string>> = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+    const parts = { query, headers, signal, isStream: true, repeats: "never" } as const;
+    const { body } = await bodyFrom<Response>(this.#calls, "GET", `${this.#ns}/events`, parts);
     if (body !== null) yield* eventsIn(body);
   }
 
   #get<Body>(path: string, query: Readonly<Record<string, string | number | undefined>>): Promise<Body> {
-    return this.#calls.json({ method: "GET", path: `${this.#ns}${path}`, query });
+    return bodyFrom(this.#calls, "GET", this.#ns + path, { query });
   }
 }

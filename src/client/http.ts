@@ -1,167 +1,199 @@
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Clock } from "../ports/system.ts";
+import { jsonOf } from "./check.ts";
+import { inBackground } from "./in-background.ts";
 import type { CheckedOptions } from "./options.ts";
-import { errorOf, type ProblemBody, revived } from "./problem.ts";
+import { errorOf, revived } from "./problem.ts";
 
-/** One request to the service. */
-export interface ServiceRequest {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Below the address of the service, such as `/v1/me`. */
-  readonly path: string;
+/**
+ * When a request is sent again.
+ * - `lost`: when its answer was lost, as reads and everything with an idempotency key of its own can be.
+ * - `take`: the same; and it is not sent at all for as long as the service has asked to be left alone.
+ * - `lease`: the same; and for as long as the service has asked to be left alone it waits, and then is sent again.
+ * - `never`: a repeat of what was done would answer that it exists, is changed or is gone.
+ */
+type Repeats = "lost" | "take" | "lease" | "never";
+
+/** What a request has besides its method and its path. */
+export interface RequestParts {
   /** What is undefined is left out. */
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The same however often it is sent; absent: a lost answer is told as an outage. */
-  readonly isRepeatable?: boolean;
+  readonly repeats?: Repeats;
   /** Beyond `timeoutMs`: how long the service itself may wait. */
   readonly waitMs?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
+  /** The body of the answer is the response itself, which may take as long as it likes once it has begun. */
+  readonly isStream?: true;
 }
 
 export interface ServiceAnswer<Body> {
   readonly body: Body;
   readonly headers: Headers;
-  readonly status: number;
+  /** How often it was sent again. */
+  readonly repeats: number;
+}
+
+/** `pauseMs`: a lost answer, and how long to wait at least before the request is sent again; absent: sending it again is of no use. */
+interface Failure {
+  readonly error: LimiterError;
+  readonly pauseMs?: number;
 }
 
 const REPEATS_MAX = 2;
 const BACKOFF_MS = 100;
+/** The longest that a service is left alone because it has said so. */
+const OUTAGE_MAX_SECONDS = 60;
 
 /** Sends requests to a service, and again where an answer is lost and the request may be repeated. */
 export class ServiceCalls {
-  readonly #options: CheckedOptions;
+  readonly options: CheckedOptions;
+  readonly clock: Clock;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #isClosed = false;
+  /** Until then the service has asked to be left alone. */
+  #outageUntilMs = 0;
 
-  constructor(options: CheckedOptions) {
-    this.#options = options;
+  constructor(options: CheckedOptions, clock: Clock) {
+    this.options = options;
+    this.clock = clock;
   }
 
-  /** The body of an answer of success, as the library would give it. Throws what the library would throw. */
-  async json<Body>(request: ServiceRequest): Promise<Body> {
-    return (await this.answer<Body>(request)).body;
+  /** Refuses new calls, but for those that change or end a lease; resolves when those under way are answered. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#underWay);
   }
 
-  async answer<Body>(request: ServiceRequest): Promise<ServiceAnswer<Body>> {
-    for (let repeats = 0; ; repeats++) {
-      const got = await this.#attempt(request);
-      if (got.kind === "answered") {
-        const text = await got.response.text().catch(() => "");
-        const { status, headers } = got.response;
-        if (got.response.ok) {
-          return { body: (text === "" ? undefined : revived(parsed(text))) as Body, headers, status };
-        }
-        const problem = problemIn(text);
-        if (!isLost(status, problem) || !mayRepeat(request, repeats)) throw this.#failure(status, problem);
-      } else if (!mayRepeat(request, repeats)) {
-        throw got.error;
-      }
-      await new Promise((resolve) => setTimeout(resolve, BACKOFF_MS * 4 ** repeats));
+  /** An answer of success, its body as the library would give it. Throws what the library would throw. */
+  async answer<Body>(method: string, path: string, parts: RequestParts): Promise<ServiceAnswer<Body>> {
+    const { repeats = "lost" } = parts;
+    if (this.#isClosed && repeats !== "lease") {
+      throw new LimiterError("closed", "The client has been closed; make a new LimiterClient.");
     }
+    const sending = this.#answer<Body>(method, path, repeats, parts);
+    this.#underWay.add(sending);
+    return sending.finally(() => this.#underWay.delete(sending));
   }
 
-  /** An answer whose body is read as it comes. */
-  async stream(request: ServiceRequest): Promise<Response> {
-    const got = await this.#attempt({ ...request, waitMs: Number.POSITIVE_INFINITY });
-    if (got.kind === "lost") throw got.error;
-    const { response } = got;
-    if (response.ok) return response;
-    throw this.#failure(response.status, problemIn(await response.text().catch(() => "")));
-  }
-
-  async #attempt(
-    request: ServiceRequest,
-  ): Promise<
-    { readonly kind: "answered"; readonly response: Response } | { readonly kind: "lost"; readonly error: LimiterError }
-  > {
-    const { method, path, query = {}, body, headers = {}, waitMs = 0, signal } = request;
-    const { base, token, timeoutMs } = this.#options;
-    const url = new URL(`${base}${path}`);
+  #send(method: string, path: string, { query = {}, body, headers }: RequestParts, signal: AbortSignal): Promise<Response> {
+    const { base, token } = this.options;
+    const url = new URL(base + path);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    // A stream has as long as it likes once it has begun.
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), timeoutMs + (Number.isFinite(waitMs) ? waitMs : 0));
-    const signals = [late.signal, ...(signal === undefined ? [] : [signal])];
-    try {
-      const response = await fetch(url, {
-        method,
-        headers: {
-          accept: "application/json, text/event-stream;q=0.9, */*;q=0.5",
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        redirect: "error",
-        signal: AbortSignal.any(signals),
-      });
-      if (Number.isFinite(waitMs)) {
-        // Read within the time: an answer that stops in the middle is as good as none.
-        const bytes = await response.arrayBuffer();
-        const { status, statusText, headers: got } = response;
-        return {
-          kind: "answered",
-          response: new Response(empty(status) ? null : bytes, { status, statusText, headers: got }),
-        };
+    return fetch(url, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: jsonOf(body) }),
+      redirect: "error",
+      signal,
+    });
+  }
+
+  async #answer<Body>(
+    method: string,
+    path: string,
+    repeats: Repeats,
+    parts: RequestParts,
+  ): Promise<ServiceAnswer<Body>> {
+    for (let repeat = 0; ; repeat++) {
+      const leftMs = this.#outageUntilMs - this.clock.now();
+      if (leftMs > 0 && repeats === "take") {
+        throw new RateLimiterUnavailable(
+          `The service at ${this.options.base} is unavailable and asks to be left alone for ${leftMs} ms; try again then.`,
+        );
       }
-      return { kind: "answered", response };
-    } catch (cause) {
-      signal?.throwIfAborted();
-      return { kind: "lost", error: this.#unreachable(cause, late.signal.aborted) };
-    } finally {
-      clearTimeout(timer);
+      if (leftMs > 0 && repeats === "lease") await this.clock.sleep(leftMs, undefined);
+      const got = await this.#attempt<Body>(method, path, parts);
+      if ("body" in got) return { ...got, repeats: repeat };
+      const { error, pauseMs } = got;
+      const isOver = repeats === "lease" && error.httpStatus === 503;
+      if (repeat === REPEATS_MAX || repeats === "never" || (pauseMs === undefined && !isOver)) throw error;
+      if (pauseMs !== undefined) await this.clock.sleep(Math.max(pauseMs, BACKOFF_MS * 4 ** repeat), undefined);
     }
   }
 
-  #failure(status: number, problem: ProblemBody | undefined): LimiterError {
-    if (problem !== undefined) return errorOf(status, problem);
-    const { shown } = this.#options;
-    if (status >= 500) return new RateLimiterUnavailable(`The server at ${shown} failed (${status}); try again later.`);
-    return new LimiterError(
-      "service_unknown",
-      `The server at ${shown} is not a zae-limiter service (${status}); correct the address.`,
+  async #attempt<Body>(
+    method: string,
+    path: string,
+    parts: RequestParts,
+  ): Promise<Failure | Omit<ServiceAnswer<Body>, "repeats">> {
+    const { waitMs = 0, signal } = parts;
+    const patienceMs = this.options.timeoutMs + waitMs;
+    const late = new AbortController();
+    const done = new AbortController();
+    inBackground(this.clock, patienceMs, done.signal).then(
+      () => late.abort(),
+      () => {},
     );
+    try {
+      const response = await this.#send(
+        method,
+        path,
+        parts,
+        signal === undefined ? late.signal : AbortSignal.any([late.signal, signal]),
+      );
+      if (parts.isStream && response.ok) return { body: response as Body, headers: response.headers };
+      // Read within the time: an answer that stops in the middle is as good as none.
+      return this.#read<Body>(response, await response.text());
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (cause instanceof LimiterError) throw cause;
+      const why = late.signal.aborted ? `no answer within ${patienceMs} ms` : reasonOf(cause);
+      return {
+        error: this.#unavailable(`cannot be reached: ${why}. Correct the address, or start it`, cause),
+        pauseMs: 0,
+      };
+    } finally {
+      done.abort();
+    }
   }
 
-  #unreachable(cause: unknown, isLate: boolean): LimiterError {
-    const { shown, timeoutMs } = this.#options;
-    const why = isLate ? `no answer within ${timeoutMs} ms` : reasonOf(cause);
+  #read<Body>({ ok, status, headers }: Response, text: string): Failure | Omit<ServiceAnswer<Body>, "repeats"> {
+    const body = parsed(text);
+    if (ok && (text === "" || body !== undefined)) return { body: revived(body) as Body, headers };
+    const seconds = Number(headers.get("retry-after") ?? 1);
+    const retryAfterMs = (seconds >= 0 ? Math.min(seconds, OUTAGE_MAX_SECONDS) : 1) * 1_000;
+    const isInProgress = body?.code === "idempotency_in_progress";
+    if (isInProgress || [502, 503, 504].includes(status)) {
+      if (status === 503) this.#outageUntilMs = this.clock.now() + retryAfterMs;
+      const error = this.#unavailable(`did not answer (${status}): ${body?.detail ?? "try again later"}`, undefined);
+      return status === 503 ? { error } : { error, pauseMs: isInProgress ? retryAfterMs : 0 };
+    }
+    if (typeof body?.code === "string") return { error: errorOf(status, body, headers, this.clock.now()) };
+    if (status >= 500) return { error: this.#unavailable(`failed (${status}); try again later`, undefined) };
+    return {
+      error: new LimiterError(
+        "service_unknown",
+        `The server at ${this.options.base} is not a zae-limiter service (${status}); correct the address.`,
+      ),
+    };
+  }
+
+  #unavailable(what: string, cause: unknown): RateLimiterUnavailable {
     return new RateLimiterUnavailable(
-      `The service at ${shown} cannot be reached: ${why}. Correct the address, or start it.`,
-      {
-        cause,
-      },
+      `The service at ${this.options.base} ${what.replace(/\.$/, "")}.`,
+      cause === undefined ? {} : { cause },
     );
   }
 }
 
-function mayRepeat({ isRepeatable, method }: ServiceRequest, repeats: number): boolean {
-  return (isRepeatable ?? method === "GET") && repeats < REPEATS_MAX;
+/** A key by which the service knows a repeat. Not `randomUUID`: pages that were loaded over plain HTTP have none. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function isLost(status: number, problem: ProblemBody | undefined): boolean {
-  return status === 502 || status === 504 || problem?.code === "idempotency_in_progress";
-}
-
-function empty(status: number): boolean {
-  return status === 204 || status === 304;
-}
-
-function parsed(text: string): unknown {
+/** Undefined: it is not JSON. */
+// biome-ignore lint/suspicious/noExplicitAny: what it is depends on what was asked, and whom.
+function parsed(text: string): any {
   try {
     return JSON.parse(text);
-  } catch (cause) {
-    throw new LimiterError("service_unknown", "The response is not JSON; the server is not a zae-limiter service.", {
-      cause,
-    });
-  }
-}
-
-/** Undefined: the answer is not one of the service's own. */
-function problemIn(text: string): ProblemBody | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && "code" in value ? (value as ProblemBody) : undefined;
   } catch {
     return undefined;
   }

@@ -1,61 +1,55 @@
-/** A page of a list: an array that knows where the next one begins. */
-export type RemotePage<Item> = readonly Item[] & { readonly cursor?: string };
+import type { Listing, ListPage } from "../engine/listing.ts";
+import { invalid } from "./check.ts";
 
-export interface PageOf<Item> {
+interface PageOf<Item> {
   readonly items: readonly Item[];
   readonly cursor?: string;
 }
 
-/** Which page of a list. */
-export interface RemoteListOptions {
-  readonly limit?: number;
-  readonly cursor?: string;
-}
+type Page = { readonly limit: number; readonly cursor?: string | undefined };
 
-/** The service answers at most so many items at a time. */
-const PAGE_MAX = 1_000;
+/** The service answers at most so many items at a time, and the library so many on a page. */
+const PART_MAX = 1_000;
+const PAGE_MAX = 10_000;
 
 /** A list of the service: `await` it for one page, or `for await` over it for everything, page after page. */
-export class RemoteListing<Item, Shown = RemotePage<Item>> implements PromiseLike<Shown>, AsyncIterable<Item> {
-  readonly #fetch: (page: { readonly limit: number; readonly cursor?: string }) => Promise<PageOf<Item>>;
-  readonly #options: RemoteListOptions;
-  readonly #shape: (page: PageOf<Item>) => Shown;
-
-  constructor(
-    fetch: (page: { readonly limit: number; readonly cursor?: string }) => Promise<PageOf<Item>>,
-    options: RemoteListOptions,
-    shape: (page: PageOf<Item>) => Shown,
-  ) {
-    this.#fetch = fetch;
-    this.#options = options;
-    this.#shape = shape;
+export function listed<Item, Shown = ListPage<Item>>(
+  fetch: (page: Page) => Promise<PageOf<Item>>,
+  { limit = PART_MAX, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
+  shape: (page: PageOf<Item>) => Shown,
+): Listing<Item, Shown> {
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > PAGE_MAX) {
+    throw invalid("page_invalid", "limit", limit, `a whole number from 1 to ${PAGE_MAX}`);
   }
-
-  // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
-  then<Fulfilled = Shown, Rejected = never>(
-    onFulfilled?: ((page: Shown) => Fulfilled | PromiseLike<Fulfilled>) | null,
-    onRejected?: ((reason: unknown) => Rejected | PromiseLike<Rejected>) | null,
-  ): Promise<Fulfilled | Rejected> {
-    return this.#page(this.#options.cursor)
-      .then((page) => this.#shape(page))
-      .then(onFulfilled, onRejected);
+  if (cursor !== undefined && typeof cursor !== "string") {
+    throw invalid("cursor_invalid", "cursor", cursor, "that of the previous page");
   }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
-    let { cursor } = this.#options;
+  async function page(): Promise<Shown> {
+    const items: Item[] = [];
+    let from = cursor;
     do {
-      const page: PageOf<Item> = await this.#page(cursor);
-      yield* page.items;
-      cursor = page.cursor;
-    } while (cursor !== undefined);
+      const part: PageOf<Item> = await fetch({ limit: Math.min(limit - items.length, PART_MAX), cursor: from });
+      items.push(...part.items);
+      from = part.cursor;
+    } while (from !== undefined && items.length < limit);
+    return shape({ items, ...(from === undefined ? {} : { cursor: from }) });
   }
-
-  #page(cursor: string | undefined): Promise<PageOf<Item>> {
-    const limit = Math.min(this.#options.limit ?? 100, PAGE_MAX);
-    return this.#fetch({ limit, ...(cursor === undefined ? {} : { cursor }) });
-  }
+  const list: Pick<Listing<Item, Shown>, "then" | typeof Symbol.asyncIterator> = {
+    // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
+    then: (onFulfilled, onRejected) => page().then(onFulfilled, onRejected),
+    async *[Symbol.asyncIterator]() {
+      let from = cursor;
+      do {
+        const part: PageOf<Item> = await fetch({ limit: Math.min(limit, PART_MAX), cursor: from });
+        yield* part.items;
+        from = part.cursor;
+      } while (from !== undefined);
+    },
+  };
+  return list as Listing<Item, Shown>;
 }
 
-export function pageWithCursor<Item>({ items, cursor }: PageOf<Item>): RemotePage<Item> {
+/** A page as the library has it: an array that knows where the next one begins. */
+export function pageWithCursor<Item>({ items, cursor }: PageOf<Item>): ListPage<Item> {
   return Object.assign([...items], cursor === undefined ? {} : { cursor });
 }

@@ -1,7 +1,10 @@
 import { NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import { bodyFrom } from "./answered-body.ts";
+import { checkName } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
-import { type PageOf, pageWithCursor, RemoteListing, type RemoteListOptions } from "./listing.ts";
+import type { Listing, ListOptions } from "../engine/listing.ts";
+import { listed, pageWithCursor } from "./listing.ts";
 
 /** The namespaces of a service, as far as the token has them. */
 export class RemoteNamespaces {
@@ -11,11 +14,11 @@ export class RemoteNamespaces {
     this.#calls = calls;
   }
 
-  list(page: RemoteListOptions = {}): RemoteListing<Namespace> {
+  list(page: ListOptions = {}): Listing<Namespace> {
     return this.#list("/v1/namespaces", page);
   }
 
-  orphans(page: RemoteListOptions = {}): RemoteListing<Namespace> {
+  orphans(page: ListOptions = {}): Listing<Namespace> {
     return this.#list("/v1/orphans", page);
   }
 
@@ -26,35 +29,32 @@ export class RemoteNamespaces {
   }
 
   register(name: string): Promise<Namespace> {
-    return this.#calls.json({ method: "POST", path: "/v1/namespaces", body: { name }, isRepeatable: true });
+    return bodyFrom(this.#calls, "POST", "/v1/namespaces", { body: { name } });
   }
 
   delete(name: string): Promise<Namespace> {
-    return this.#calls.json({ method: "DELETE", path: `/v1/namespaces/${encodeURIComponent(name)}` });
+    return bodyFrom(this.#calls, "DELETE", `/v1/namespaces/${checkName("namespace", name)}`, { repeats: "never" });
   }
 
   recover(id: string): Promise<Namespace> {
-    return this.#calls.json({ method: "POST", path: `/v1/orphans/${encodeURIComponent(id)}/recover` });
+    return bodyFrom(this.#calls, "POST", `/v1/orphans/${checkName("namespaceId", id)}/recover`, { repeats: "never" });
   }
 
   /** Until all of it is gone: the service works for some seconds at a time. */
   async purge(id: string, onProgress: (records: number) => void): Promise<{ readonly records: number }> {
     for (let records = 0; ; ) {
-      const part = await this.#calls.json<{ readonly records: number; readonly done: boolean }>({
-        ...{ method: "POST", path: `/v1/orphans/${encodeURIComponent(id)}/purge`, waitMs: PURGE_MS },
-      });
+      const part = await bodyFrom<{ readonly records: number; readonly done: boolean }>(this.#calls, "POST",
+        `/v1/orphans/${checkName("namespaceId", id)}/purge`,
+        { waitMs: PURGE_MS, repeats: "never" },
+      );
       records += part.records;
       onProgress(records);
       if (part.done) return { records };
     }
   }
 
-  #list(path: string, page: RemoteListOptions): RemoteListing<Namespace> {
-    return new RemoteListing<Namespace>(
-      (each) => this.#calls.json<PageOf<Namespace>>({ method: "GET", path, query: each }),
-      page,
-      pageWithCursor,
-    );
+  #list(path: string, page: ListOptions): Listing<Namespace> {
+    return listed((each) => bodyFrom(this.#calls, "GET", path, { query: each }), page, pageWithCursor);
   }
 }
 

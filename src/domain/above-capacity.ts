@@ -3,7 +3,7 @@ import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { capacityMaxMilli } from "./limit.ts";
 import type { LimitState } from "./limit-state.ts";
-import { entityText, resourceText } from "./written-names.ts";
+import { plainText } from "./read-text.ts";
 
 /** The error for an amount that a limit of a bucket, the asker's own or a parent's, can never grant. */
 export function aboveCapacity(held: LimitState, milli: number, bucket: BucketKey, askedBy: string): ValidationError {
@@ -13,7 +13,7 @@ export function aboveCapacity(held: LimitState, milli: number, bucket: BucketKey
   const never = (entityId: string, resource: string) =>
     `${milli / 1000} of "${held.name}" for ${entityId} on ${resource} can never be granted`;
   const most = `${whose} ${wholeTokens(capacityMaxMilli(held.limit))}${bought}`;
-  const told = never(entityText(askedBy), resourceText(bucket.resource));
+  const told = never(plainText(askedBy), plainText(bucket.resource));
   return new ValidationError(
     "amount_above_capacity",
     `${never(askedBy, bucket.resource)}: ${most}. Ask for less, or raise the limit.`,

@@ -1,10 +1,10 @@
 import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { levelName } from "./level-names.ts";
 import { CUSTOMER_KINDS } from "./limit-kind.ts";
+import { plainText } from "./read-text.ts";
 import type { Status } from "./status.ts";
 import { waitWords } from "./wait-words.ts";
 import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
-import { entityText, resourceText } from "./written-names.ts";
 
 interface ErrorOptions {
   readonly cause?: unknown;
@@ -168,7 +168,7 @@ export class ResourceDisabled extends LimiterError {
         `${refused.resource} is disabled for ${refused.entityId} (${ways.accessAt(refused.level)}); ` +
         `enable it with ${ways.setAccess}.`,
       // It may be a parent that is switched off.
-      { publicDetail: `${resourceText(refused.resource)} is disabled.` },
+      { publicDetail: `${plainText(refused.resource)} is disabled.` },
     );
     this.entityId = refused.entityId;
     this.resource = refused.resource;
@@ -264,9 +264,9 @@ export class RateLimitExceeded extends LimiterError {
 
   #ownStatuses(): Record<string, unknown>[] {
     return this.statuses.flatMap((status): Record<string, unknown>[] => {
-      const resource = resourceText(status.resource);
+      const resource = plainText(status.resource);
       if (status.entityId === this.#levels[0]) {
-        return [{ ...statusJson(status), entityId: entityText(status.entityId), resource }];
+        return [{ ...statusJson(status), entityId: plainText(status.entityId), resource }];
       }
       return status.exceeded ? [{ resource, limit: this.#policyOf(status), exceeded: true }] : [];
     });
@@ -293,8 +293,8 @@ function customerSentence({ entityId, resource, names, retryAfterMs }: Refused):
   const wait = Number.isFinite(retryAfterMs)
     ? `retry in ${waitWords(retryAfterMs)}`
     : "it will not fit in the foreseeable future";
-  const where = placeText(resource, resourceText(resource));
-  return `Rate limit exceeded for ${entityText(entityId)} ${where}: ${names.join(", ")}; ${wait}.`;
+  const where = placeText(resource, plainText(resource));
+  return `Rate limit exceeded for ${plainText(entityId)} ${where}: ${names.join(", ")}; ${wait}.`;
 }
 
 /** For logs. */

@@ -1,8 +1,10 @@
 import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
+import { shown } from "./shown.ts";
 
 export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
+export { shown, withoutSecrets } from "./shown.ts";
 
 /** Whose a manifest is. */
 const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
@@ -53,31 +55,4 @@ export function checkName(rule: NameRule, value: unknown): string {
   if (rule.reserved.has(value)) return fail("the name is reserved; choose another");
   if (!rule.pattern.test(value)) return fail(rule.remedy);
   return value;
-}
-
-/** A text without what stands between the scheme and the host of an address, where passwords are. */
-export function withoutSecrets(text: string): string {
-  return text.replace(/(:\/|\/\/)[^\s"'`]*@/g, "$1***@");
-}
-
-/** A value as an error message shows it: quoted, cut after 50 characters, without passwords. */
-export function shown(value: unknown): string {
-  if (typeof value === "string") {
-    const text = withoutSecrets(value);
-    return JSON.stringify(text.length > 50 ? `${text.slice(0, 50)}...` : text);
-  }
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "function" || typeof value === "symbol" || value === undefined) return String(value);
-  if (typeof value === "number") return String(value);
-  const json = withoutSecrets(jsonOf(value));
-  return json.length > 50 ? `${json.slice(0, 50)}...` : json;
-}
-
-// A circle, or a bigint inside: showing a wrong value must not fail in its own way.
-function jsonOf(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return Object.prototype.toString.call(value);
-  }
 }

@@ -1,25 +1,10 @@
-import { ENTITY_ID, isAllowed, type NameRule, RESOURCE } from "./name-rules.ts";
+import { isAllowed, type NameRule } from "./name-rules.ts";
+import { LEGIBLE, PACKED } from "./read-text.ts";
 import { escaped, packed, unescaped, unpacked } from "./text-forms.ts";
 
 // Names that may stand for any text: what is allowed stays as it is, and any other text is written with a mark in front. A name
 // that happens to be written in that way would stand for two texts; so it is itself written in that way, and every allowed name
 // stands for exactly one text.
-
-/** Before a text of which only the characters that are not allowed are changed: `text:auth0_7C42`. */
-const LEGIBLE = "text:";
-
-/** Before a text that would be too long in that form, in which a character takes up to six: all of it packed, 3 bytes in 4. */
-const PACKED = "t64:";
-
-/** An entity id as its owner wrote it: for sentences that people read. Never throws. */
-export function entityText(entityId: string): string {
-  return textIn(entityId, ENTITY_ID) ?? entityId;
-}
-
-/** A resource as its owner wrote it: for sentences that people read. Never throws. */
-export function resourceText(resource: string): string {
-  return textIn(resource, RESOURCE) ?? resource;
-}
 
 export function isItsOwnName(text: string, rule: NameRule): boolean {
   return isAllowed(rule, text) && textIn(text, rule) === undefined;

@@ -17,8 +17,8 @@ import { exceededBy } from "./refused.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
-/** The state of a lease. Only an open one can be changed. */
-export type LeaseStatus = "open" | "settled" | "rolledBack";
+/** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
+export type LeaseStatus = "open" | "settled" | "rolledBack" | "expired";
 
 /** What a lease needs of the limiter that gave it. */
 export interface LeaseMaker {

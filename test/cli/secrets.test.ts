@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { LimiterClient } from "../../src/client/client.ts";
+import { LimiterClient } from "../../src/entry/client.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { here } from "./in-process.ts";
 

@@ -69,7 +69,8 @@ function sleep(ms: number, signal: AbortSignal | undefined, how: "keepsAlive" | 
       },
       Math.min(Math.ceil(ms), TIMEOUT_MAX_MS),
     );
-    if (how === "background") timer.unref();
+    // Timers of browsers and workers are numbers, and keep nothing alive.
+    if (how === "background") (timer as { unref?(): void }).unref?.();
     signal?.addEventListener("abort", aborted, { once: true });
   });
 }

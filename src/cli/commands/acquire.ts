@@ -92,12 +92,11 @@ async function taken(
     await (givesBack ? lease.rollback() : lease.settle());
     return { ok: true, lease: lease as unknown as LeaseView, remaining: lease.remaining };
   }
-  const { signal, ...asked } = request;
-  const outcome = await client.leases.take({ ...asked, ...(givesBack ? {} : { holdMs: 0 }) }, signal);
+  const outcome = await client.tryAcquire(givesBack ? request : { ...request, holdMs: 0 });
   if (!outcome.ok) return outcome;
-  const { leaseId } = outcome.lease;
-  const lease = givesBack && leaseId !== null ? await client.leases.rollback(leaseId) : outcome.lease;
-  return { ok: true, lease, remaining: lease.limits };
+  const { lease } = outcome;
+  if (givesBack) await lease.rollback();
+  return { ok: true, lease: lease as unknown as LeaseView, remaining: lease.remaining };
 }
 
 async function answered(context: CommandContext, options: GlobalOptions, outcome: Taken): Promise<number> {
