@@ -1,10 +1,13 @@
+import type { RemoteHistory } from "../client/history.ts";
+import type { RemoteLeases } from "../client/leases.ts";
+import type { RemoteLevels } from "../client/scopes.ts";
 import type { ConfigScope, OnUnavailable, StoredConfig } from "../domain/config.ts";
 import { ConflictError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Listing } from "../engine/listing.ts";
+import type { LimiterClient } from "../entry/client.ts";
 import type { SetOptions } from "../entry/index.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
-import type { RemoteLimiter } from "./remote-limiter.ts";
 
 /** What commands call of a limiter, whether it works on a store or asks a service. */
 export type CommandLimiter = { readonly [Name in Called]: Loosened<RateLimiter[Name]> } & {
@@ -12,6 +15,23 @@ export type CommandLimiter = { readonly [Name in Called]: Loosened<RateLimiter[N
   setCascade(...given: Parameters<RateLimiter["setCascade"]>): Promise<unknown>;
   close(): Promise<void>;
 };
+
+/** What commands ask of a service besides. */
+export interface ServiceClient extends LimiterClient {
+  /** The address, as messages show it. */
+  readonly url: string;
+  readonly leases: RemoteLeases;
+  readonly history: RemoteHistory;
+  readonly levels: RemoteLevels;
+  /** Whose token it is, and what it may do. */
+  me(): Promise<{
+    readonly id: string;
+    readonly namespaces: "*" | readonly string[];
+    readonly scopes: readonly string[];
+  }>;
+  /** The version of the service, and its clock as far as it tells it, to the second. */
+  about(): Promise<{ readonly version: string; readonly atMs: number | undefined }>;
+}
 
 type Called =
   | ("available" | "explain" | "timeUntilAvailable" | "listBuckets" | "resourceCapacity" | "auditEvents" | "getPolicy")
@@ -62,13 +82,13 @@ export async function levelsOf(limiter: CommandLimiter): Promise<LevelAccess> {
 }
 
 /** The client of a service, where the limiter is one. */
-export function clientOf(limiter: CommandLimiter): RemoteLimiter | undefined {
-  return "client" in limiter ? (limiter.client as RemoteLimiter) : undefined;
+export function clientOf(limiter: CommandLimiter): ServiceClient | undefined {
+  return "client" in limiter ? (limiter.client as ServiceClient) : undefined;
 }
 
 const ATTEMPTS_MAX = 10;
 
-function remoteLevels({ levels }: RemoteLimiter): LevelAccess {
+function remoteLevels({ levels }: ServiceClient): LevelAccess {
   return {
     get: async (scope) => (await levels.read(scope)).config,
     set: (scope, limits, options) => levels.set(scope, limits, options),

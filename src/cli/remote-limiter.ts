@@ -1,5 +1,5 @@
 import { bodyFrom } from "../client/answered-body.ts";
-import { partsOfClient } from "../client/client.ts";
+import { callsOf } from "../client/client.ts";
 import { RemoteHistory } from "../client/history.ts";
 import { RemoteLeases } from "../client/leases.ts";
 import { RemoteNamespaces } from "../client/namespaces.ts";
@@ -7,12 +7,12 @@ import { RemoteLevels } from "../client/scopes.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { type ClientOptions, LimiterClient } from "../entry/client.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
-import type { CommandLimiter } from "./command-limiter.ts";
+import type { CommandLimiter, ServiceClient } from "./command-limiter.ts";
 
 type Given<Name extends keyof RateLimiter> = RateLimiter[Name] extends (...given: infer All) => unknown ? All : never;
 
 /** A service as commands see it: the client, and what else commands ask of a service. */
-export class RemoteLimiter extends LimiterClient implements CommandLimiter {
+export class RemoteLimiter extends LimiterClient implements CommandLimiter, ServiceClient {
   /** By which a command knows that it asks a service. */
   readonly client: RemoteLimiter = this;
   readonly leases: RemoteLeases;
@@ -24,42 +24,35 @@ export class RemoteLimiter extends LimiterClient implements CommandLimiter {
 
   constructor(options: ClientOptions) {
     super(options);
-    const { calls, ns } = partsOfClient(this);
+    const calls = callsOf(this);
     this.url = calls.options.base;
-    this.leases = new RemoteLeases(calls, ns);
+    this.leases = new RemoteLeases(calls);
     this.namespaces = new RemoteNamespaces(calls);
-    this.history = new RemoteHistory(calls, ns);
-    this.levels = new RemoteLevels(calls, ns);
+    this.history = new RemoteHistory(calls);
+    this.levels = new RemoteLevels(calls);
   }
 
   static at(options: ClientOptions): RemoteLimiter {
     return new RemoteLimiter(options);
   }
 
-  /** Whose token it is, and what it may do. */
-  me(): Promise<{
-    readonly id: string;
-    readonly namespaces: "*" | readonly string[];
-    readonly scopes: readonly string[];
-  }> {
-    return bodyFrom(partsOfClient(this).calls, "GET", "/v1/me", {});
+  me(): ReturnType<ServiceClient["me"]> {
+    return bodyFrom(callsOf(this), "GET", "/v1/me", {});
   }
 
-  /** The version of the service, and its clock as far as it tells it, to the second. */
-  async about(): Promise<{ readonly version: string; readonly atMs: number | undefined }> {
-    const { calls } = partsOfClient(this);
+  async about(): ReturnType<ServiceClient["about"]> {
+    const calls = callsOf(this);
     const { body, headers } = await calls.answer<{ readonly info: { readonly version: string } }>(
       "GET",
       "/openapi.json",
-      {},
     );
     const atMs = Date.parse(headers.get("date") ?? "");
     return { version: body.info.version, atMs: Number.isNaN(atMs) ? undefined : atMs };
   }
 
   resourceCapacity(resource: string, limit: string): ReturnType<RateLimiter["resourceCapacity"]> {
-    const { calls, ns } = partsOfClient(this);
-    return bodyFrom(calls, "GET", `${ns}/capacity`, { query: { resource, limit } });
+    const calls = callsOf(this);
+    return bodyFrom(calls, "GET", "capacity", { query: { resource, limit } });
   }
 
   listNamespaces(...[page = {}]: Given<"listNamespaces">) {

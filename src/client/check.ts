@@ -1,5 +1,4 @@
 import { ValidationError } from "../domain/errors.ts";
-import type { OnExpiry } from "../domain/lease-record.ts";
 import { shown } from "../domain/shown.ts";
 
 // What the library would refuse, and JSON or the service behind it would not notice. Everything else is for the service to refuse,
@@ -7,13 +6,33 @@ import { shown } from "../domain/shown.ts";
 
 /** What is wrong, and what to give instead. */
 export function invalid(code: string, what: string, value: unknown, remedy: string): ValidationError {
-  return new ValidationError(code, `${what} is ${shown(value)}; give ${remedy}.`);
+  return new ValidationError(`${code}_invalid`, `${what} is ${shown(value)}; give ${remedy}.`);
 }
 
-/** The object as given. Throws for what is no object, and for a name that is not known: it would be ignored otherwise. */
-export function checkNames<Given extends object>(given: Given, names: readonly string[], code: string, what: string): Given {
+/** What is wrong with a value, as a code and a remedy; false: nothing. */
+type Wrong = readonly [code: string, remedy: string] | false;
+
+/** For each name of an object, what may be wrong with its value. */
+export type Rules<Options> = { readonly [Name in keyof Required<Options>]: (value: never) => Wrong };
+
+/** Nothing to be checked here. */
+export const asGiven = () => false as const;
+
+/** The object as given. Throws for what is no object, for a name that is not known, and for a value against the rules. */
+export function checkNames<Options extends object>(
+  given: Options,
+  rules: Rules<Options>,
+  code: string,
+  what: string,
+): Options {
   if (!isRecord(given)) throw invalid(code, what, given, "an object");
-  for (const name in given) if (!names.includes(name)) throw unknown(what, name, `known: ${names.join(", ")}`);
+  const known = new Map(Object.entries<(value: never) => Wrong>(rules));
+  for (const [name, value] of Object.entries(given)) {
+    const rule = known.get(name);
+    if (!rule) throw unknown(what, name, `known: ${[...known.keys()].join(", ")}`);
+    const wrong = value !== undefined && rule(value as never);
+    if (wrong) throw invalid(wrong[0], name, value, wrong[1]);
+  }
   return given;
 }
 
@@ -30,31 +49,28 @@ function unknown(what: string, name: string, remedy: string): ValidationError {
 
 /** Amounts by name: `{ tpm: undefined }` must not become `{}`. */
 export function checkAmounts<Amounts>(amounts: Amounts, what: string): Amounts {
-  if (!isRecord(amounts)) throw invalid("amounts_invalid", what, amounts, "whole tokens by name, such as { rpm: 1 }");
+  if (!isRecord(amounts)) throw invalid("amounts", what, amounts, "whole tokens by name");
   for (const [name, value] of Object.entries(amounts)) {
-    if (!Number.isFinite(value)) throw invalid("amount_invalid", `${what} of "${name}"`, value, "whole tokens");
+    if (!Number.isFinite(value)) throw invalid("amount", `${what} of ${name}`, value, "whole tokens");
   }
   return amounts;
 }
 
 /** Amounts of further resources. */
-export function checkAlso<Also>(also: Also): Also {
-  if (also !== undefined) {
-    if (!isRecord(also)) throw invalid("also_invalid", "also", also, "amounts by resource");
-    for (const amounts of Object.values(also)) checkAmounts(amounts, "also");
-  }
-  return also;
+export function alsoRule(also: object): Wrong {
+  if (!isRecord(also)) return ["also", "amounts by resource"];
+  for (const amounts of Object.values(also)) checkAmounts(amounts, "also");
+  return false;
 }
 
 /** 0, or as long as a lease is held at least; how long it may be at most is for the service to say. */
-export function checkHold(holdMs: number): number {
-  if (holdMs === 0 || (Number.isSafeInteger(holdMs) && holdMs >= 1_000)) return holdMs;
-  throw invalid("hold_invalid", "holdMs", holdMs, "0, or whole milliseconds from 1000 on");
+export function holdRule(holdMs: number): Wrong {
+  return holdMs !== 0 && !(Number.isSafeInteger(holdMs) && holdMs >= 1_000) && ["hold", "0, or whole ms from 1000 on"];
 }
 
-export function checkOnExpiry(onExpiry: OnExpiry | undefined): OnExpiry | undefined {
-  if ([undefined, "charge", "refund"].includes(onExpiry)) return onExpiry;
-  throw invalid("on_expiry_invalid", "onExpiry", onExpiry, '"charge" or "refund"');
+/** One of several words. */
+export function oneOf(code: string, ...words: readonly string[]) {
+  return (value: string): Wrong => !words.includes(value) && [code, words.join(" or ")];
 }
 
 /**
@@ -63,15 +79,15 @@ export function checkOnExpiry(onExpiry: OnExpiry | undefined): OnExpiry | undefi
  */
 export function checkName(field: string, name: string): string {
   if (typeof name === "string" && /^[a-z\d*]/i.test(name)) return name;
-  throw invalid(`${field.replace("I", "_i")}_invalid`, field, name, "a name that begins with a letter or digit");
+  throw invalid(field.replace("I", "_i"), field, name, "a name that begins with a letter or digit");
 }
 
 /** The text of a body. JSON would make `null` of a number that is none, and leave a function out. */
 export function jsonOf(body: unknown): string {
   return JSON.stringify(body, (name, value) => {
     const type = typeof value;
-    if (type === "number" ? Number.isFinite(value) : !["bigint", "function", "symbol"].includes(type)) return value;
-    throw invalid("request_invalid", name, value, "what JSON can hold");
+    if (type === "number" ? Number.isFinite(value) : !/^(big|fun|sym)/.test(type)) return value;
+    throw invalid("request", name, value, "what JSON can hold");
   });
 }
 

@@ -5,16 +5,14 @@ import type { Availability } from "../engine/availability.ts";
 import type { Lease, SettleOptions } from "../engine/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
-import { checkAlso, checkAmounts, checkNames } from "./check.ts";
-import { newKey, type ServiceCalls } from "./http.ts";
+import { alsoRule, checkAmounts, checkNames } from "./check.ts";
+import { keyField, type ServiceCalls } from "./http.ts";
 import { inBackground } from "./in-background.ts";
 
 /** What a lease was taken with. */
 export interface Taken {
   readonly view: LeaseView;
   readonly calls: ServiceCalls;
-  /** The path of the leases of the namespace. */
-  readonly path: string;
   readonly holdMs: number;
   /** Read before it was asked for, by the client's clock: the hold cannot have begun earlier. */
   readonly askedAtMs: number;
@@ -26,42 +24,47 @@ type Change = "adjust" | "consume" | "release";
 /** Members that users see, whatever is behind them. */
 type Public<Class> = { readonly [Name in keyof Class]: Class[Name] };
 
+/** A timer has no more. */
+const TIMER_MAX_MS = 2_147_483_647;
+
 /** A lease that a service keeps. It ends by itself when its hold is over, so that a client that vanishes does not hold it for ever. */
 export class ClientLease implements Public<Omit<Lease, "track">> {
   readonly #taken: Taken;
+  readonly #calls: ServiceCalls;
   #view: LeaseView;
   #status: LeaseStatus;
   #degraded: string | false;
   #settledWith: string | undefined;
   #heldUntilMs: number;
+  #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
   readonly #expiry = new AbortController();
   /** Aborted when the lease ends in any way: nothing waits for its hold any more. */
   readonly #ended = new AbortController();
-  #signal: AbortSignal | undefined;
   /** Changes are made one after the other, as the service would have to make them. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(taken: Taken) {
-    const { view, askedAtMs, holdMs } = taken;
+    const { view, calls, askedAtMs, holdMs } = taken;
     this.#taken = taken;
+    this.#calls = calls;
     this.#view = view;
     this.#degraded = view.degraded;
     // What was let through during an outage is work all the same, and ends when it is settled.
-    this.#status = view.degraded === false ? view.status : "open";
+    this.#status = view.degraded ? "open" : view.status;
     this.#heldUntilMs = askedAtMs + holdMs;
     setRenewal(this, () => void this.#renew());
   }
 
   get status(): LeaseStatus {
-    if (this.#isHeld() && this.#taken.calls.clock.now() >= this.#heldUntilMs) this.#end("expired");
+    if (this.#isHeld() && this.#calls.clock.now() >= this.#heldUntilMs) this.#end("expired");
     return this.#status;
   }
 
   get signal(): AbortSignal {
-    if (this.#signal === undefined) {
-      const { signal } = this.#taken;
-      this.#signal = signal === undefined ? this.#expiry.signal : AbortSignal.any([signal, this.#expiry.signal]);
+    if (!this.#signal) {
+      const [own, given] = [this.#expiry.signal, this.#taken.signal];
+      this.#signal = given ? AbortSignal.any([given, own]) : own;
       this.#watch();
     }
     return this.#signal;
@@ -92,56 +95,47 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
   }
 
   resource(name: string): LeaseResource {
-    const { resources } = this;
-    const place = resources.indexOf(name);
-    if (place === 0) return this as unknown as LeaseResource;
-    if (place < 0) {
-      throw new ValidationError(
-        "resource_unknown",
-        `The lease holds nothing on ${name}; it was taken for ${resources.join(", ")}. Name it in \`also\`.`,
-      );
-    }
     const lease = this;
+    const place = this.resources.indexOf(name);
+    if (place < 0)
+      throw new ValidationError("resource_unknown", `The lease holds nothing on ${name}; name it in also.`);
     const change = (what: Change) => (tokens: Tokens) => lease.#change(what, tokens, name);
     const other: Public<LeaseResource> = {
       get consumed() {
         return lease.#view.also[name] ?? {};
       },
-      get remaining() {
-        return lease.#remainingOn(place);
-      },
-      overdrawn: [],
-      bypassed: false,
+      remaining: this.#remainingOn(place),
+      ...{ overdrawn: [], bypassed: false },
       ...{ adjust: change("adjust"), consume: change("consume"), release: change("release") },
     };
-    return other as LeaseResource;
+    return (place ? other : lease) as LeaseResource;
   }
 
   adjust(delta: Tokens): Promise<void> {
-    return this.#change("adjust", delta, undefined);
+    return this.#change("adjust", delta);
   }
 
   consume(tokens: Tokens): Promise<void> {
-    return this.#change("consume", tokens, undefined);
+    return this.#change("consume", tokens);
   }
 
   release(tokens: Tokens): Promise<void> {
-    return this.#change("release", tokens, undefined);
+    return this.#change("release", tokens);
   }
 
   async settle(totals?: Tokens, options?: SettleOptions): Promise<void> {
-    if (totals === undefined && options === undefined) return this.#close("settled", {});
-    const { also } = checkNames(options ?? {}, ["also"], "options_invalid", "The options of settle");
-    const body = { consumed: checkAmounts(totals ?? {}, "settle"), also: checkAlso(also) };
-    const by = JSON.stringify(body);
+    if (!totals && !options) return this.#close("settled", {});
+    const by = JSON.stringify([totals, options]);
     if (this.status === "settled" && by === this.#settledWith) return;
     this.#requireOpen();
+    const { also } = checkNames(options ?? {}, { also: alsoRule }, "options", "settle");
+    const body = { consumed: checkAmounts(totals ?? {}, "settle"), also };
     this.#settledWith = by;
     return this.#close("settled", body);
   }
 
   rollback(): Promise<void> {
-    return this.#close("rolledBack", undefined);
+    return this.#close("rolledBack");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -150,14 +144,15 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
 
   /** Begins the hold anew, where there is one. */
   async refresh(): Promise<void> {
-    if (this.#isHeld()) await this.#extend().catch(() => {});
-  }
-
-  async #extend(): Promise<void> {
-    const { calls, holdMs } = this.#taken;
-    const heldUntilMs = calls.clock.now() + holdMs;
-    await this.#send("extend", { holdMs }, undefined);
-    this.#heldUntilMs = heldUntilMs;
+    if (!this.#isHeld()) return;
+    const { holdMs } = this.#taken;
+    const heldUntilMs = this.#calls.clock.now() + holdMs;
+    try {
+      await this.#send("extend", { holdMs });
+      this.#heldUntilMs = heldUntilMs;
+    } catch {
+      // It is held until then, and may be tried again.
+    }
   }
 
   /** Whether the service holds it. */
@@ -179,23 +174,23 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
     });
   }
 
-  async #change(what: Change, tokens: Tokens, resource: string | undefined): Promise<void> {
+  async #change(what: Change, tokens: Tokens, resource?: string): Promise<void> {
     this.#requireOpen();
     checkAmounts(tokens, what);
     // Let through during an outage: there is nothing to charge or to give back.
-    if (this.#view.leaseId === null) return;
-    const name = what === "adjust" ? "delta" : "amounts";
-    const body = resource === undefined ? { [name]: tokens } : { [name]: {}, also: { [resource]: tokens } };
+    if (!this.#isHeld()) return;
+    const own = resource === undefined ? tokens : {};
+    const body = { [what === "adjust" ? "delta" : "amounts"]: own, ...(resource && { also: { [resource]: tokens } }) };
     try {
-      await this.#inTurn(what, body, newKey());
+      await this.#inTurn(what, body, keyField());
     } catch (error) {
-      const isLetThrough = what === "consume" && this.#taken.calls.options.onUnavailable === "allow";
+      const isLetThrough = what === "consume" && this.#calls.options.onUnavailable === "allow";
       if (!isLetThrough || !(error instanceof RateLimiterUnavailable)) throw error;
       this.#degraded = error.message;
     }
   }
 
-  async #close(status: "settled" | "rolledBack", body: object | undefined): Promise<void> {
+  async #close(status: "settled" | "rolledBack", body?: object): Promise<void> {
     if (this.status === "expired") throw closed("expired");
     if (this.#status !== "open") return;
     const isHeld = this.#isHeld();
@@ -203,7 +198,7 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
     this.#end(status);
     if (!isHeld) return;
     try {
-      await this.#inTurn(status === "settled" ? "settle" : "rollback", body, undefined);
+      await this.#inTurn(body ? "settle" : "rollback", body);
     } catch (error) {
       // Nothing was stored, or nobody knows; the same may be sent again.
       if (!(error instanceof LeaseClosed)) this.#status = "open";
@@ -211,24 +206,19 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
     }
   }
 
-  #inTurn(what: string, body: object | undefined, key: string | undefined): Promise<void> {
+  #inTurn(what: string, body?: object, headers?: Readonly<Record<string, string>>): Promise<void> {
     const send = async () => {
-      this.#view = await this.#send(what, body, key);
+      this.#view = await this.#send(what, body, headers);
     };
-    const sent = this.#last.then(send, send);
+    const sent = this.#last.then(send);
     this.#last = sent.catch(() => {});
     return sent;
   }
 
-  async #send(what: string, body: object | undefined, key: string | undefined): Promise<LeaseView> {
-    const { calls, path } = this.#taken;
+  async #send(what: string, body?: object, headers = {}): Promise<LeaseView> {
     try {
-      const { body: view } = await calls.answer<LeaseView>("POST", `${path}/${this.#view.leaseId}/${what}`, {
-        body,
-        ...(key === undefined ? {} : { headers: { "idempotency-key": key } }),
-        repeats: "lease",
-      });
-      return view;
+      const path = `leases/${this.#view.leaseId}/${what}`;
+      return (await this.#calls.answer<LeaseView>("POST", path, { body, headers, repeats: "lease" })).body;
     } catch (error) {
       if (error instanceof LeaseClosed) this.#end(error.leaseStatus ?? "expired");
       throw error;
@@ -243,10 +233,9 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
 
   /** Ends it when its hold is over. */
   async #watch(): Promise<void> {
-    const { clock } = this.#taken.calls;
     while (this.#isHeld()) {
       const heldUntilMs = this.#heldUntilMs;
-      const leftMs = heldUntilMs - clock.now();
+      const leftMs = heldUntilMs - this.#calls.clock.now();
       await this.#pause(Math.min(leftMs, TIMER_MAX_MS));
       // Not by another look at the clock: it may have been put back meanwhile.
       const isOver = leftMs <= TIMER_MAX_MS && heldUntilMs === this.#heldUntilMs;
@@ -256,23 +245,19 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
 
   /** Extends it whenever a third of the hold has passed. After a failure it is tried again, until the lease expires. */
   async #renew(): Promise<void> {
-    while (this.#isHeld()) {
+    while (this.status === "open" && this.#isHeld()) {
       await this.#pause(this.#taken.holdMs / 3);
-      if (this.status === "open") await this.refresh();
+      await this.refresh();
     }
   }
 
   #pause(ms: number): Promise<void> {
-    return inBackground(this.#taken.calls.clock, ms, this.#ended.signal).catch(() => {});
+    return inBackground(this.#calls.clock, ms, this.#ended.signal).catch(() => {});
   }
 }
 
-/** A timer has no more. */
-const TIMER_MAX_MS = 2_147_483_647;
-
-const HOW = { open: "", settled: "been settled", rolledBack: "been rolled back", expired: "expired" } as const;
-
 function closed(status: LeaseStatus): LeaseClosed {
-  const leaseStatus = status === "open" ? "expired" : status;
-  return new LeaseClosed("lease_closed", `The lease has ${HOW[leaseStatus]}; acquire a new one.`, { leaseStatus });
+  return new LeaseClosed("lease_closed", `The lease is ${status}; acquire a new one.`, {
+    leaseStatus: status as "expired",
+  });
 }

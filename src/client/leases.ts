@@ -10,18 +10,16 @@ type Amounts = Readonly<Record<string, number>>;
 /** The leases that a service keeps, by their ids: for those who have not taken them. */
 export class RemoteLeases {
   readonly #calls: ServiceCalls;
-  readonly #path: string;
 
-  constructor(calls: ServiceCalls, ns: string) {
+  constructor(calls: ServiceCalls) {
     this.#calls = calls;
-    this.#path = `${ns}/leases`;
   }
 
   /** Open ones. */
   list(query: { readonly entityId?: string; readonly resource?: string } & ListOptions = {}): Listing<LeaseView> {
     const { entityId, resource, ...page } = query;
     return listed(
-      (each) => bodyFrom(this.#calls, "GET", this.#path, { query: { entityId, resource, ...each } }),
+      (each) => bodyFrom(this.#calls, "GET", "leases", { query: { entityId, resource, ...each } }),
       page,
       pageWithCursor,
     );
@@ -45,6 +43,6 @@ export class RemoteLeases {
   }
 
   #one(leaseId: string): string {
-    return `${this.#path}/${encodeURIComponent(checkName("leaseId", leaseId))}`;
+    return `leases/${encodeURIComponent(checkName("leaseId", leaseId))}`;
   }
 }

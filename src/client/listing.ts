@@ -6,50 +6,42 @@ interface PageOf<Item> {
   readonly cursor?: string;
 }
 
-type Page = { readonly limit: number; readonly cursor?: string | undefined };
-
-/** The service answers at most so many items at a time, and the library so many on a page. */
+/** The service answers at most so many items at a time, and the library ten times as many on a page. */
 const PART_MAX = 1_000;
-const PAGE_MAX = 10_000;
 
 /** A list of the service: `await` it for one page, or `for await` over it for everything, page after page. */
 export function listed<Item, Shown = ListPage<Item>>(
-  fetch: (page: Page) => Promise<PageOf<Item>>,
+  fetch: (page: { readonly limit: number; readonly cursor: string | undefined }) => Promise<PageOf<Item>>,
   { limit = PART_MAX, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
   shape: (page: PageOf<Item>) => Shown,
 ): Listing<Item, Shown> {
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > PAGE_MAX) {
-    throw invalid("page_invalid", "limit", limit, `a whole number from 1 to ${PAGE_MAX}`);
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > PART_MAX * 10) {
+    throw invalid("page", "limit", limit, "a whole number from 1 to 10000");
   }
-  if (cursor !== undefined && typeof cursor !== "string") {
-    throw invalid("cursor_invalid", "cursor", cursor, "that of the previous page");
-  }
-  async function page(): Promise<Shown> {
-    const items: Item[] = [];
-    let from = cursor;
+  async function* parts(most: number) {
+    let part: PageOf<Item> = { items: [], ...(cursor === undefined ? {} : { cursor }) };
     do {
-      const part: PageOf<Item> = await fetch({ limit: Math.min(limit - items.length, PART_MAX), cursor: from });
-      items.push(...part.items);
-      from = part.cursor;
-    } while (from !== undefined && items.length < limit);
-    return shape({ items, ...(from === undefined ? {} : { cursor: from }) });
+      part = await fetch({ limit: Math.min(most, PART_MAX), cursor: part.cursor });
+      yield part;
+      most -= part.items.length;
+    } while (part.cursor !== undefined && most > 0);
+  }
+  async function page() {
+    const all: PageOf<Item>[] = [];
+    for await (const part of parts(limit)) all.push(part);
+    return shape({ ...(all.at(-1) as PageOf<Item>), items: all.flatMap(({ items }) => items) });
   }
   const list: Pick<Listing<Item, Shown>, "then" | typeof Symbol.asyncIterator> = {
     // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
     then: (onFulfilled, onRejected) => page().then(onFulfilled, onRejected),
     async *[Symbol.asyncIterator]() {
-      let from = cursor;
-      do {
-        const part: PageOf<Item> = await fetch({ limit: Math.min(limit, PART_MAX), cursor: from });
-        yield* part.items;
-        from = part.cursor;
-      } while (from !== undefined);
+      for await (const { items } of parts(Number.POSITIVE_INFINITY)) yield* items;
     },
   };
   return list as Listing<Item, Shown>;
 }
 
 /** A page as the library has it: an array that knows where the next one begins. */
-export function pageWithCursor<Item>({ items, cursor }: PageOf<Item>): ListPage<Item> {
-  return Object.assign([...items], cursor === undefined ? {} : { cursor });
+export function pageWithCursor<Item>({ items, ...rest }: PageOf<Item>): ListPage<Item> {
+  return Object.assign([...items], rest);
 }

@@ -1,9 +1,9 @@
 import { NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import type { Listing, ListOptions } from "../engine/listing.ts";
 import { bodyFrom } from "./answered-body.ts";
 import { checkName } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
-import type { Listing, ListOptions } from "../engine/listing.ts";
 import { listed, pageWithCursor } from "./listing.ts";
 
 /** The namespaces of a service, as far as the token has them. */
@@ -43,7 +43,9 @@ export class RemoteNamespaces {
   /** Until all of it is gone: the service works for some seconds at a time. */
   async purge(id: string, onProgress: (records: number) => void): Promise<{ readonly records: number }> {
     for (let records = 0; ; ) {
-      const part = await bodyFrom<{ readonly records: number; readonly done: boolean }>(this.#calls, "POST",
+      const part = await bodyFrom<{ readonly records: number; readonly done: boolean }>(
+        this.#calls,
+        "POST",
         `/v1/orphans/${checkName("namespaceId", id)}/purge`,
         { waitMs: PURGE_MS, repeats: "never" },
       );

@@ -1,6 +1,6 @@
 import type { OnUnavailable } from "../domain/config.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
-import { checkHold, checkNames, checkOnExpiry, invalid } from "./check.ts";
+import { asGiven, checkNames, holdRule, invalid, oneOf, type Rules } from "./check.ts";
 
 /** Which service, as whom, and how long an answer may take. */
 export interface ClientOptions {
@@ -35,47 +35,37 @@ export interface CheckedOptions {
   readonly onExpiry: OnExpiry | undefined;
 }
 
-const OPTIONS: readonly (keyof ClientOptions)[] = [
-  ...(["url", "token", "namespace", "timeoutMs", "onUnavailable", "holdMs", "onExpiry"] as const),
-];
+const OPTIONS: Rules<ClientOptions> = {
+  url: asGiven,
+  // The token itself is in no message, whatever is wrong with it.
+  token: asGiven,
+  // They stand in every address.
+  namespace: (name: string) =>
+    !(typeof name === "string" && /^[a-z\d][\w.\-:@]*$/i.test(name)) && ["namespace", "letters, digits and _ . - : @"],
+  timeoutMs: (ms: number) => !(Number.isSafeInteger(ms) && ms > 0) && ["option", "whole milliseconds, at least 1"],
+  onUnavailable: oneOf("option", "allow", "block"),
+  holdMs: holdRule,
+  onExpiry: oneOf("on_expiry", "charge", "refund"),
+};
 
 export function checkOptions(options: ClientOptions): CheckedOptions {
-  const {
-    url,
-    token,
-    namespace = "default",
-    timeoutMs = 2_000,
-    onUnavailable = "block",
-    holdMs = 60_000,
-    onExpiry,
-  } = checkNames(options, OPTIONS, "options_invalid", "The options of LimiterClient");
-  if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1) {
-    throw invalid("option_invalid", "timeoutMs", timeoutMs, "whole milliseconds, at least 1");
-  }
-  if (!["allow", "block"].includes(onUnavailable)) {
-    throw invalid("option_invalid", "onUnavailable", onUnavailable, '"allow" or "block"');
-  }
-  // The token itself is in no message, whatever is wrong with it.
+  const { url, token, ...given } = checkNames(options, OPTIONS, "options", "LimiterClient");
   if (token !== undefined && !(typeof token === "string" && /^[!-~]+$/.test(token))) {
-    throw invalid("token_invalid", "The token", "invalid", "it as it was printed");
+    throw invalid("token", "The token", "wrong", "it as it was printed");
   }
-  // The grammar of namespaces, which stand in every address.
-  if (typeof namespace !== "string" || !/^[a-z\d][\w.\-:@]{0,63}$/i.test(namespace)) {
-    throw invalid("namespace_invalid", "namespace", namespace, "a letter or digit, then letters, digits and _ . - : @");
-  }
-  return {
-    ...{ base: addressOf(url), token, namespace, timeoutMs, onUnavailable },
-    holdMs: checkHold(holdMs),
-    onExpiry: checkOnExpiry(onExpiry),
-  };
+  const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const defaults = { namespace: "default", timeoutMs: 2_000, onUnavailable: "block", holdMs: 60_000 } as const;
+  return { ...defaults, onExpiry: undefined, ...set, token, base: addressOf(url) };
 }
 
 function addressOf(url: unknown): string {
-  const { protocol, username, password, search, hash, origin, pathname } =
-    typeof url === "string" && URL.canParse(url) ? new URL(url) : ({} as Partial<URL>);
-  if (/^https?:$/.test(protocol ?? "") && !(username || password || search || hash)) {
-    return `${origin}${pathname}`.replace(/\/+$/, "");
-  }
+  const parsed = typeof url === "string" && URL.canParse(url) && new URL(url);
+  if (parsed && /^https?:\/\/[^@?#]*$/.test(parsed.href)) return parsed.href.replace(/\/+$/, "");
   // Not shown: an address that is wrong may have a password in it, wherever that stands.
-  throw invalid("url_invalid", "The url", "invalid", 'an http or https address such as "https://limits.internal", without user and query');
+  throw invalid(
+    "url",
+    "The url",
+    "wrong",
+    'an http or https URL such as "https://limits.internal", without user and query',
+  );
 }

@@ -14,66 +14,50 @@ import type { Status } from "../domain/status.ts";
 /** What an answer that is no success says. */
 interface ProblemBody {
   readonly code: string;
-  readonly detail?: string;
-  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
-  readonly entityId?: string;
-  readonly resource?: string;
-  readonly level?: string;
+  readonly detail: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly level: string;
   readonly leaseStatus?: "settled" | "rolledBack" | "expired";
   readonly statuses?: readonly Status[];
-  readonly retryAfterMs?: number | null;
 }
 
 /** The error that the library would have thrown, of the same class and with the same code. */
 export function errorOf(status: number, problem: ProblemBody, headers: Headers, atMs: number): LimiterError {
-  const { code, detail = `The service answered with ${status}.`, statuses = [] } = revived(problem);
-  if (status === 429 && statuses.length > 0) {
-    const error = new RateLimitExceeded({ statuses, ...longestOf(statuses) });
-    carryOver(error, headers, atMs);
-    return error;
+  const { code, detail, statuses, leaseStatus } = problem;
+  if (statuses) {
+    // The limit that is waited for longest; its wait is that of the whole refusal.
+    const primary = statuses.reduce((longest, one) => (one.retryAfterMs > longest.retryAfterMs ? one : longest));
+    return carryOver(new RateLimitExceeded({ statuses, primary, retryAfterMs: primary.retryAfterMs }), headers, atMs);
   }
-  if (code === "resource_disabled") {
-    const { entityId = "", resource = "", level = "" } = problem;
-    return new ResourceDisabled({ entityId, resource, level });
-  }
-  if (code === "lease_closed") {
-    const { leaseStatus } = problem;
-    return new LeaseClosed(code, detail, leaseStatus === undefined ? {} : { leaseStatus });
+  if (code === "resource_disabled") return new ResourceDisabled(problem);
+  if (leaseStatus) return new LeaseClosed(code, detail, { leaseStatus });
+  if (status === 400 || code === "amount_above_capacity" || code === "idempotency_key_reused") {
+    return new ValidationError(code, detail);
   }
   if (status === 404 && code !== "route_unknown") return new NotFoundError(code, detail);
-  if (status === 409 && code.endsWith("_exists")) return new ExistsError(code, detail);
-  if (status === 409 || status === 412) return new ConflictError(code, detail);
-  if (status === 400 || code === "amount_above_capacity" || code === "idempotency_key_reused") {
-    return new ValidationError(code, withPointers(detail, problem));
+  if (status === 409 || status === 412) {
+    return new (code.endsWith("_exists") ? ExistsError : ConflictError)(code, detail);
   }
   // What only the service says: a missing token or scope, an unknown host, a body that is too large.
   return Object.defineProperty(new LimiterError(code, detail), "httpStatus", { value: status });
 }
 
 /** Keeps the service's own fields for a middleware, which passes them on. */
-export function carryOver(leaseOrRefusal: object, headers: Headers, atMs: number): void {
+export function carryOver<Told extends object>(told: Told, headers: Headers, atMs: number): Told {
   const [policy, state] = [headers.get("ratelimit-policy"), headers.get("ratelimit")];
-  if (policy !== null && state !== null) carryFields(leaseOrRefusal, { policy, state, atMs });
+  if (policy && state) carryFields(told, { policy, state, atMs });
+  return told;
 }
 
-/** JSON has no Infinity: where the API says that something never happens, it is `null` there. */
-export function revived<Value>(value: Value): Value {
-  if (Array.isArray(value)) return value.map(revived) as Value;
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).map(([name, each]) => [
-    name,
-    each === null && /^(retryAfter|changesAt)Ms$/.test(name) ? Number.POSITIVE_INFINITY : revived(each),
-  ]);
-  return Object.fromEntries(entries) as Value;
-}
-
-/** The wait of the limit that is waited for longest is that of the whole refusal. */
-function longestOf(statuses: readonly Status[]): { readonly primary: Status; readonly retryAfterMs: number } {
-  const primary = statuses.reduce((longest, one) => (one.retryAfterMs > longest.retryAfterMs ? one : longest));
-  return { primary, retryAfterMs: primary.retryAfterMs };
-}
-
-function withPointers(detail: string, { errors = [] }: ProblemBody): string {
-  const named = errors.map(({ pointer, detail: each }) => `${pointer}: ${each}`).join("; ");
-  return named === "" || detail.includes(named) ? detail : `${detail} (${named})`;
+/** The value in a JSON text; undefined: it is none. JSON has no Infinity: where something never happens, it is `null` there. */
+// biome-ignore lint/suspicious/noExplicitAny: what it is depends on what was asked, and whom.
+export function parsed(text: string): any {
+  try {
+    return JSON.parse(text, (name, value) =>
+      value === null && /^(retryAfter|changesAt)Ms$/.test(name) ? Number.POSITIVE_INFINITY : value,
+    );
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,16 @@
 import type { OnExpiry } from "../domain/lease-record.ts";
 import type { AcquireRequest } from "../engine/request.ts";
-import { checkAlso, checkAmounts, checkHold, checkName, checkNames, checkOnExpiry, invalid, refuse } from "./check.ts";
+import {
+  alsoRule,
+  asGiven,
+  checkAmounts,
+  checkName,
+  checkNames,
+  holdRule,
+  oneOf,
+  type Rules,
+  refuse,
+} from "./check.ts";
 
 /** What to take, for whom, and how long to hold it. */
 export interface ClientRequest<Measure extends string = string> extends AcquireRequest<Measure> {
@@ -10,44 +20,30 @@ export interface ClientRequest<Measure extends string = string> extends AcquireR
   readonly onExpiry?: OnExpiry;
 }
 
-const REQUEST: readonly (keyof ClientRequest)[] = [
-  ...(["entityId", "resource", "consume", "limits", "also", "wait", "atomic", "requestId"] as const),
-  ...(["signal", "holdMs", "onExpiry"] as const),
-];
+const REQUEST: Rules<ClientRequest> = {
+  ...{ entityId: asGiven, resource: asGiven, limits: asGiven, atomic: asGiven, requestId: asGiven },
+  consume: (amounts: object) => !checkAmounts(amounts, "consume") && ["amounts", ""],
+  also: alsoRule,
+  // The service waits no longer.
+  wait: (wait: ClientRequest["wait"] | null) =>
+    !(Number(wait?.maxMs ?? -1) >= 0 && Number(wait?.maxMs) <= 30_000) && ["wait", "{ maxMs }, at most 30000"],
+  signal: (signal: AbortSignal | null) => !signal?.throwIfAborted && ["request", "an AbortSignal"],
+  holdMs: holdRule,
+  onExpiry: oneOf("on_expiry", "charge", "refund"),
+};
 
-/** The longest that a service waits for tokens. */
-const WAIT_MAX_MS = 30_000;
-
-/** The body of a request, checked, and what is not part of it. */
-export function bodyOf(
-  request: ClientRequest,
-  defaults: { readonly holdMs: number; readonly onExpiry: OnExpiry | undefined },
-) {
-  const { signal, ...asked } = checkedNames(request);
-  if (signal !== undefined && !signal?.throwIfAborted) {
-    throw invalid("request_invalid", "signal", signal, "an AbortSignal");
-  }
-  const { wait, also, holdMs = defaults.holdMs, onExpiry = defaults.onExpiry } = asked;
-  const waitMs = wait === undefined ? 0 : wait?.maxMs;
-  if (!(typeof waitMs === "number" && waitMs >= 0 && waitMs <= WAIT_MAX_MS)) {
-    throw invalid("wait_invalid", "wait", wait, `{ maxMs }, at most ${WAIT_MAX_MS}`);
-  }
-  checkAlso(also);
-  return { body: { ...asked, holdMs: checkHold(holdMs), onExpiry: checkOnExpiry(onExpiry) }, signal, waitMs };
+/** A request with all its names known, and none of them lost in JSON. */
+export function checkRequest(request: ClientRequest): ClientRequest {
+  const { entityId, resource } = checkNames(request, REQUEST, "request", "The request");
+  checkName("entityId", entityId);
+  checkName("resource", resource);
+  return request;
 }
 
 /** What a question is about: it may be asked with the request that it is about. */
 export function questionOf(question: ClientRequest) {
-  const { entityId, resource, consume, limits } = checkedNames(question);
+  const { entityId, resource, consume, limits } = checkRequest(question);
   // Over HTTP it is answered for the stored limits.
   refuse({ limits });
   return { entityId, resource, consume };
-}
-
-function checkedNames(request: ClientRequest): ClientRequest {
-  const { entityId, resource, consume } = checkNames(request, REQUEST, "request_invalid", "The request");
-  checkName("entityId", entityId);
-  checkName("resource", resource);
-  if (consume !== undefined) checkAmounts(consume, "consume");
-  return request;
 }

@@ -8,30 +8,28 @@ import { deleteLevel, type LevelRoute, readLevel, setLevel } from "./levels.ts";
 /** What each level of a service stores, by its scope: for the command line. */
 export class RemoteLevels {
   readonly #calls: ServiceCalls;
-  readonly #ns: string;
 
-  constructor(calls: ServiceCalls, ns: string) {
+  constructor(calls: ServiceCalls) {
     this.#calls = calls;
-    this.#ns = ns;
   }
 
   /** What a level says itself, with its tag, where the service has one: `set` with it changes only what was read. */
-  read(scope: ConfigScope): Promise<{ readonly config: StoredConfig; readonly tag: string | undefined }> {
-    return readLevel(this.#calls, this.#ns, routeOfScope(scope));
+  read(scope: ConfigScope): Promise<{ readonly config: StoredConfig; readonly tag?: string | null }> {
+    return readLevel(this.#calls, routeOfScope(scope));
   }
 
   /** Sets the limits of a level; answers whether that changed something. */
-  set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions, ifTag?: string): Promise<boolean> {
-    return setLevel(this.#calls, this.#ns, routeOfScope(scope), limits, options, ifTag);
+  set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions, ifTag?: string | null): Promise<boolean> {
+    return setLevel(this.#calls, routeOfScope(scope), limits, options, ifTag);
   }
 
   /** Answers whether there were any. */
   delete(scope: ConfigScope, options: { readonly principal?: string }): Promise<boolean> {
-    return deleteLevel(this.#calls, this.#ns, routeOfScope(scope), options);
+    return deleteLevel(this.#calls, routeOfScope(scope), options);
   }
 }
 
 function routeOfScope(scope: ConfigScope): LevelRoute {
   const { level: _, ...query } = scope;
-  return { path: isTotal(scope) ? "/totals" : "/limits", query };
+  return { path: isTotal(scope) ? "totals" : "limits", query };
 }

@@ -61,13 +61,16 @@ test("withLease settles when its body returns, and gives back when it throws", a
 test("withLease renews its hold at a third of it, for as long as its body runs", async (t) => {
   const { client, seen, pass, left } = await held(t);
   let done = () => {};
-  const running = client.withLease({ ...on, consume: { tpm: 500 }, holdMs: 3_000, onExpiry: "refund" }, async (lease) => {
-    assert.equal(lease.signal.aborted, false);
-    await new Promise<void>((resolve) => {
-      done = resolve;
-    });
-    return lease;
-  });
+  const running = client.withLease(
+    { ...on, consume: { tpm: 500 }, holdMs: 3_000, onExpiry: "refund" },
+    async (lease) => {
+      assert.equal(lease.signal.aborted, false);
+      await new Promise<void>((resolve) => {
+        done = resolve;
+      });
+      return lease;
+    },
+  );
   while (seen.length < 1) await turn();
   await turn();
   for (let i = 0; i < 7; i++) await pass(1_000, 1);
@@ -104,13 +107,16 @@ test("a hold ends by the client's own clock, counted from before it asked, and t
 test("a body learns that its hold could not be renewed, and keeps its value", async (t) => {
   const { client, set, pass, seen, limiter } = await held(t, { timeoutMs: 100 });
   let aborted = false;
-  const running = client.withLease({ ...on, consume: { tpm: 500 }, holdMs: 3_000, onExpiry: "refund" }, async (lease) => {
-    set("cutBefore");
-    await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
-    aborted = true;
-    set("passes");
-    return lease.status;
-  });
+  const running = client.withLease(
+    { ...on, consume: { tpm: 500 }, holdMs: 3_000, onExpiry: "refund" },
+    async (lease) => {
+      set("cutBefore");
+      await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+      aborted = true;
+      set("passes");
+      return lease.status;
+    },
+  );
   while (seen.length < 1) await turn();
   for (let i = 0; i < 12; i++) await pass(500);
   assert.deepEqual([await running, aborted], ["expired", true]);
@@ -159,12 +165,18 @@ test("further resources of a lease are adjusted, consumed and given back by them
   assert.deepEqual(lease.resources, ["gpt-4", "gpu"]);
   const gpu = lease.resource("gpu");
   assert.deepEqual([gpu.consumed, gpu.remaining.map(({ available }) => available)], [{ slots: 4 }, [6]]);
-  assert.deepEqual(lease.remaining.map(({ limit }) => limit), ["rpm", "tpm"]);
+  assert.deepEqual(
+    lease.remaining.map(({ limit }) => limit),
+    ["rpm", "tpm"],
+  );
   await gpu.adjust({ slots: -1 });
   await gpu.consume({ slots: 2 });
   await gpu.release({ slots: 3 });
   assert.deepEqual(gpu.consumed, { slots: 2 });
-  await assert.rejects(gpu.consume({ slots: 100 }), (e) => e instanceof RateLimitExceeded || (e as Error).name === "ValidationError");
+  await assert.rejects(
+    gpu.consume({ slots: 100 }),
+    (e) => e instanceof RateLimitExceeded || (e as Error).name === "ValidationError",
+  );
   assert.throws(() => lease.resource("other"), { code: "resource_unknown" });
   await lease.settle({ tpm: 7 }, { also: { gpu: { slots: 5 } } });
   assert.equal((await limiter.available({ ...on, resource: "gpu" }))[0]?.available, 5);
@@ -197,7 +209,10 @@ test("a wait for tokens ends at the service when the caller leaves", async (t) =
 });
 
 /** A service that answers as it is told. */
-async function told(t: TestContext, answer: (path: string) => { status: number; headers?: Record<string, string>; body: unknown }) {
+async function told(
+  t: TestContext,
+  answer: (path: string) => { status: number; headers?: Record<string, string>; body: unknown },
+) {
   const paths: string[] = [];
   const server = createServer((request, response) => {
     request.resume();
@@ -218,8 +233,11 @@ const VIEW = {
 test("after a 503 no take is sent for as long as it says, and what ends a lease waits and is sent again", async (t) => {
   let isDown = false;
   const { url, paths } = await told(t, (path) => {
-    if (isDown) return { status: 503, headers: { "retry-after": "7" }, body: { code: "overloaded", detail: "Too many." } };
-    return path.endsWith("/acquire") ? { status: 201, body: VIEW } : { status: 200, body: { ...VIEW, status: "settled" } };
+    if (isDown)
+      return { status: 503, headers: { "retry-after": "7" }, body: { code: "overloaded", detail: "Too many." } };
+    return path.endsWith("/acquire")
+      ? { status: 201, body: VIEW }
+      : { status: 200, body: { ...VIEW, status: "settled" } };
   });
   const clock = new SimulatedClock(0);
   const client = new ClientLimiter({ url }, clock);
@@ -246,7 +264,8 @@ test("after a 503 no take is sent for as long as it says, and what ends a lease 
 test("a settle that meets 503 three times is an outage, and may be called again", async (t) => {
   let isDown = true;
   const { url, paths } = await told(t, (path) => {
-    if (isDown && path.endsWith("/settle")) return { status: 503, headers: { "retry-after": "3600" }, body: { code: "unavailable" } };
+    if (isDown && path.endsWith("/settle"))
+      return { status: 503, headers: { "retry-after": "3600" }, body: { code: "unavailable" } };
     return { status: 200, body: VIEW };
   });
   const slept: number[] = [];
@@ -269,10 +288,13 @@ test("a settle that meets 503 three times is an outage, and may be called again"
 });
 
 test("with onUnavailable allow an outage gives a lease that charges nothing and says why", async (t) => {
-  const { url } = await told(t, () => ({ status: 503, body: { code: "unavailable", detail: "The store does not respond." } }));
+  const { url } = await told(t, () => ({
+    status: 503,
+    body: { code: "unavailable", detail: "The store does not respond." },
+  }));
   const client = new ClientLimiter({ url, onUnavailable: "allow" }, new SimulatedClock(0));
   const lease = await client.acquire({ ...on, consume: { tpm: 5 } });
-  assert.match(String(lease.degraded), /did not answer \(503\): The store does not respond/);
+  assert.match(String(lease.degraded), /failed with 503: The store does not respond; try again later/);
   assert.deepEqual([lease.status, lease.consumed, lease.remaining], ["open", { tpm: 0 }, []]);
   await lease.adjust({ tpm: 5 });
   await lease.settle({ tpm: 5 });

@@ -35,7 +35,10 @@ for (const fate of LOST) {
     const { client, left, during } = await lossy(t);
     const keys = async (lost: readonly Fate[], work: () => Promise<unknown>) => {
       const sent = await during(lost, work);
-      assert.deepEqual([sent.length, new Set(sent.map(({ key, body }) => `${key} ${body}`)).size], [lost.length + 1, 1]);
+      assert.deepEqual(
+        [sent.length, new Set(sent.map(({ key, body }) => `${key} ${body}`)).size],
+        [lost.length + 1, 1],
+      );
     };
     let lease = await client.acquire({ ...on, consume: { tpm: 1 } });
     await lease.rollback();
@@ -114,7 +117,8 @@ test("a repeat while the first is still under way waits as long as it is told", 
   const busy = createServer((request, response) => {
     request.resume();
     const code = "idempotency_in_progress";
-    if (asked++ === 0) return response.writeHead(409, { "retry-after": "1" }).end(JSON.stringify({ code, detail: "x" }));
+    if (asked++ === 0)
+      return response.writeHead(409, { "retry-after": "1" }).end(JSON.stringify({ code, detail: "x" }));
     fetch(new URL(request.url ?? "", url), {
       ...{ method: "POST", headers: { "content-type": "application/json" } },
       body: JSON.stringify({ ...on, consume: { tpm: 1 }, holdMs: 0 }),

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, request as httpRequest } from "node:http";
+import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 
@@ -31,7 +31,8 @@ export async function lossyProxy(t: TestContext, url: string, fateOf: (seen: See
     if (answer === undefined) return;
     if (fate === "cutAfter") return void request.socket.destroy();
     if (fate === "hangs") return void hanging.push(() => request.socket.destroy());
-    if (fate === "is502" || fate === "is504") return void response.writeHead(Number(fate.slice(2))).end("<h1>gateway</h1>");
+    if (fate === "is502" || fate === "is504")
+      return void response.writeHead(Number(fate.slice(2))).end("<h1>gateway</h1>");
     const { "transfer-encoding": _, connection: __, ...kept } = answer.headers;
     const head = Object.entries({ ...kept, "content-length": String(answer.body.length) })
       .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -74,7 +75,11 @@ function forward(url: string, { method, path, headers, body }: Forwarded, asked:
       for await (const chunk of answer) chunks.push(chunk as Buffer);
       resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(chunks) });
     });
-    asked.socket.once("close", () => onward.destroy());
-    onward.on("error", () => resolve(undefined)).end(body);
+    const leave = () => void onward.destroy();
+    asked.socket.once("close", leave);
+    onward
+      .on("close", () => asked.socket.off("close", leave))
+      .on("error", () => resolve(undefined))
+      .end(body);
   });
 }
