@@ -16,6 +16,8 @@ export const ENTRIES = [
   "infra",
   "cdk",
   "server",
+  "client",
+  "errors",
   "express-rate-limit-store",
   "otel",
   "express",
