@@ -418,6 +418,16 @@ export const PAGES: readonly Page[] = [
     ],
   },
   {
+    entry: "client",
+    text: "The limiter of a running service, over HTTP. Its methods are those of [the limiter](library.md), as far as the service has a route; [the guide](../guide/client.md) says what is different.",
+    groups: [{ title: "The client", names: ["LimiterClient", "ClientOptions", "ClientRequest"] }],
+  },
+  {
+    entry: "errors",
+    text: "The classes of errors alone, as the root exports them.",
+    groups: [],
+  },
+  {
     entry: "testing",
     text: "What the package's own tests use: a clock that stands still, chance by a seed, faults, the contract of a store, an exact model.",
     groups: [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { LimiterClient } from "../../src/client/client.ts";
+import { LimiterClient } from "../../src/entry/client.ts";
 import { LimiterStore } from "../../src/entry/express-rate-limit-store.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
