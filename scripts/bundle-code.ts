@@ -47,6 +47,9 @@ const APART = {
   "code/apart-memory": "src/entry/open-memory.ts",
 };
 
+/** Entries that are bundled for browsers: nothing is imported with them that they do not use. */
+const ALONE = ["src/entry/client.ts", "src/entry/errors.ts"];
+
 /** Commands that need much more than a store. */
 const FAR_COMMANDS = /\/commands\/(check|delete|deploy|lambda-export|list|loadtest|migrate|serve|status|template)\.ts$/;
 
@@ -118,7 +121,7 @@ const serverLibraries: Plugin = {
 function togetherIn(root: string): Plugin {
   const { heart, near, far } = partsOf(root);
   const isProcess = new Set(Object.values(PROCESSES).map((file) => join(root, file)));
-  const isApart = new Set(Object.values(APART).map((file) => join(root, file)));
+  const isApart = new Set([...Object.values(APART), ...ALONE].map((file) => join(root, file)));
   const imports = (files: readonly string[]) => files.map((file) => `import "./${file}";\n`).join("");
   const inLibrary = BUILTINS.map((name) => `import "node:${name}";\n`).join("") + imports(heart);
   const inCommands = inLibrary + imports(near);

@@ -213,12 +213,13 @@ test("an installed command loads few files, and only what it needs", async () =>
   // What all share is a few files; of what is loaded when it is needed, each has its name.
   const named = (files: readonly string[]) => files.filter((file) => !file.startsWith("chunk"));
   assert.deepEqual(named(seen), ["main", "run-process", "store"]);
-  assert.ok(seen.length <= 10, seen.join());
+  // Three of them are what a client for browsers is made of and shares with the rest: errors are the same classes everywhere.
+  assert.ok(seen.length <= 13, seen.join());
   // Of the commands `list` and `entity list` one is called.
   assert.deepEqual(await loadedBy(project.folder, ["entity", "list"]), seen);
   const others = await loadedBy(project.folder, ["limits", "schema"]);
   assert.deepEqual(named(others), ["main", "run-process", "schema"]);
-  assert.ok(others.length <= 11, others.join());
+  assert.ok(others.length <= 14, others.join());
 });
 
 test("processes that a command starts beside itself start from the installed package", async () => {
@@ -320,13 +321,14 @@ test("every public member has a doc comment", async () => {
   assert.deepEqual(undocumented, []);
   const cdk = publicMembers([join(installed, "dist/entry/cdk.d.ts")], { skipLibCheck: true, strict: true, types: [] });
   assert.deepEqual([cdk.undocumented, cdk.constructible], [[], ["RateLimiter"]]);
-  // Errors, which somebody's test may want to throw, and the kit for tests.
-  const [errors, kit] = [
+  // Errors, which somebody's test may want to throw, the kit for tests, and what is made by its user.
+  const meant = [
     /Error$|Exceeded$|Unavailable$|Disabled$|Closed$|Unreadable$/,
     /^(Conditional|Fault|Model|Seeded|Simulated|Skewed)/,
+    /^Limiter(Client|Store)$/,
   ];
   assert.deepEqual(
-    constructible.filter((name) => !errors.test(name) && !kit.test(name)),
+    constructible.filter((name) => !meant.some((names) => names.test(name))),
     [],
   );
 });
@@ -395,9 +397,11 @@ test("a type is the same whether it was imported or required, and so is a class"
 
 /** What a bundler makes of a program of the project, minified, for Node. */
 async function bundled(program: string, external: string[] = []) {
+/** What a bundler makes of a program of the project, minified. */
+async function bundled(program: string, platform: "node" | "browser" = "node") {
   const { metafile, outputFiles, warnings } = await build({
     stdin: { contents: program, resolveDir: project.folder, sourcefile: "program.js" },
-    ...{ bundle: true, minify: true, format: "esm", platform: "node", write: false, metafile: true },
+    ...{ bundle: true, minify: true, format: "esm", platform, write: false, metafile: true },
     outfile: "program.mjs",
     external,
     logLevel: "silent",
@@ -441,6 +445,16 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   assert.ok(limiter.bytes < 218_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
+});
+
+test("a client over HTTP is bundled for a browser without the library, and without anything of Node", async () => {
+  const { bytes, imports, text } = await bundled(
+    'import { LimiterClient } from "zae-limiter/client"; console.log(LimiterClient);',
+    "browser",
+  );
+  assert.deepEqual([imports, text.match(/node:\w+/g)], [[], null]);
+  // A third of it are errors with their sentences.
+  assert.ok(bytes < 24_000, `${bytes} bytes`);
 });
 
 test("what is not used of the root stays out of a bundle", async () => {
