@@ -336,6 +336,8 @@ export const PAGES: readonly Page[] = [
     entry: "express-rate-limit-store",
     text: "A store for express-rate-limit 7 and 8. [Its guide](../guide/express-rate-limit.md) has an example.",
     groups: [{ title: "The store", names: ["LimiterStore", "LimiterStoreOptions", "LimiterStoreInfo"] }],
+  },
+  {
     entry: "express",
     text: "Middleware for Express 4 and 5. [The guide](../guide/express.md) shows it.",
     groups: [

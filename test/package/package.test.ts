@@ -395,10 +395,8 @@ test("a type is the same whether it was imported or required, and so is a class"
   assert.equal(await project.node("out-same/required.cjs"), "rpm true\n");
 });
 
-/** What a bundler makes of a program of the project, minified, for Node. */
-async function bundled(program: string, external: string[] = []) {
 /** What a bundler makes of a program of the project, minified. */
-async function bundled(program: string, platform: "node" | "browser" = "node") {
+async function bundled(program: string, external: string[] = [], platform: "node" | "browser" = "node") {
   const { metafile, outputFiles, warnings } = await build({
     stdin: { contents: program, resolveDir: project.folder, sourcefile: "program.js" },
     ...{ bundle: true, minify: true, format: "esm", platform, write: false, metafile: true },
@@ -450,6 +448,7 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
 test("a client over HTTP is bundled for a browser without the library, and without anything of Node", async () => {
   const { bytes, imports, text } = await bundled(
     'import { LimiterClient } from "zae-limiter/client"; console.log(LimiterClient);',
+    [],
     "browser",
   );
   assert.deepEqual([imports, text.match(/node:\w+/g)], [[], null]);
