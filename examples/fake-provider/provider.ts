@@ -90,7 +90,10 @@ async function stream(
       response.write(": cut\n\n", cut);
       return;
     }
-    if (isWord) await pause?.(words++);
+    if (isWord) {
+      await pause?.(words);
+      words++;
+    }
     if (response.destroyed) return;
     const text = typeof data === "string" ? data : JSON.stringify(data);
     response.write(`${event === undefined ? "" : `event: ${event}\n`}data: ${text}\n\n`);

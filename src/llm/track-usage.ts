@@ -23,6 +23,8 @@ export interface StreamedCall<Chunk> {
   readonly usageOf: (chunk: Chunk) => TokenUsage | undefined;
   /** The text of a chunk that the model has written, reasoning too; counted where the stream is left before its usage is told. */
   readonly outputOf: (chunk: Chunk) => string | undefined;
+  /** Whether the chunk is the last that matters. A reader that leaves after it has read to the end. */
+  readonly isEnd?: (chunk: Chunk) => boolean;
   /** What a usage comes to by measure: the same function that the estimate was charged by. */
   readonly amountsOf: (usage: TokenUsage) => Tokens;
   /** Once, before the lease is settled. */
@@ -43,10 +45,11 @@ export function trackUsage<Chunk>(
 export function trackUsage<Chunk>(
   lease: TrackableLease,
   stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
-  { estimated, usageOf, outputOf, amountsOf, closed }: StreamedCall<Chunk>,
+  { estimated, usageOf, outputOf, isEnd, amountsOf, closed }: StreamedCall<Chunk>,
 ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
   let reported: TokenUsage = {};
   let characters = 0;
+  let hasEnded = false;
   return trackedStream(stream, {
     signal: lease.signal,
     observer: {
@@ -54,8 +57,10 @@ export function trackUsage<Chunk>(
         const told = usageOf(chunk);
         if (told !== undefined) reported = { ...reported, ...onlyTold(told) };
         characters += outputOf(chunk)?.length ?? 0;
+        if (isEnd?.(chunk)) hasEnded = true;
       },
-      async closed(end, chunks) {
+      async closed(how, chunks) {
+        const end: StreamEnd = hasEnded ? { kind: "ended" } : how;
         const streamed = { end, chunks, ...bestKnown({ end, estimated, reported, characters }) };
         closed(streamed);
         await closeTracked(lease, {

@@ -1,0 +1,107 @@
+import type { Tokens } from "../domain/amounts.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import { Lease, tellDegraded } from "../engine/lease.ts";
+import { closeTracked, type TrackableLease } from "../engine/track.ts";
+import type { LimitModelOptions } from "./adapter-options.ts";
+import { outputTokens, type TokenUsage } from "./kinds.ts";
+import type { ModelCall } from "./limited-calls.ts";
+import type { ProviderBucket, ProviderDrain } from "./provider-drain.ts";
+import type { TakenLease } from "./take-counted.ts";
+import { bestKnown, type StreamedCall, type StreamedUsage, trackUsage } from "./track-usage.ts";
+
+/** A lease of a call. `provider`: it is of the provider's own budget. */
+export interface ChargedLease extends TakenLease {
+  readonly provider: ProviderBucket | undefined;
+}
+
+/** A call that was let through, with what it holds. */
+export interface Admission {
+  readonly call: ModelCall;
+  readonly resource: string;
+  /** Empty: it passed uncounted. */
+  readonly leases: readonly ChargedLease[];
+  readonly estimated: TokenUsage;
+  readonly amountsOf: (usage: TokenUsage) => Tokens;
+  readonly limiter: Acquiring;
+  readonly drain: ProviderDrain;
+  readonly estimate: LimitModelOptions["estimate"];
+}
+
+const NEVER = new AbortController().signal;
+
+/** A call of a model that is under way. It is closed once, whichever way it ends. */
+export class LimitedCall implements TrackableLease {
+  readonly signal: AbortSignal;
+  readonly #of: Admission;
+
+  constructor(of: Admission) {
+    this.#of = of;
+    this.signal = of.call.signal ?? NEVER;
+  }
+
+  /** The provider has answered in one piece. Undefined: it did not say what the call used. */
+  async answered(usage: TokenUsage | undefined): Promise<void> {
+    const end = { kind: "ended" } as const;
+    const known = bestKnown({ end, estimated: this.#of.estimated, reported: usage ?? {}, characters: 0 });
+    this.#closing({ end, chunks: 1, ...known });
+    const totals = known.by === "estimated" ? {} : this.#of.amountsOf(known.usage);
+    await closeTracked(this, { end, chunks: 1, totals });
+  }
+
+  /** Passes a streamed answer on, and settles by its usage, or by the best known number where its reader leaves. */
+  track<Chunk>(
+    stream: ReadableStream<Chunk>,
+    reading: Pick<StreamedCall<Chunk>, "usageOf" | "outputOf" | "isEnd">,
+  ): ReadableStream<Chunk> {
+    const { estimated, amountsOf } = this.#of;
+    const closed = (streamed: StreamedUsage) => this.#closing(streamed);
+    return trackUsage(this, stream, { estimated, amountsOf, closed, ...reading });
+  }
+
+  /** The call failed before the first byte of its answer: it cost nothing. */
+  async failed(): Promise<void> {
+    await this.rollback().catch(() => {});
+  }
+
+  /** The provider has enough of it (429, 529). `toldMs`: when it wants to be asked again, if it says so. */
+  async throttled(toldMs: number | undefined): Promise<void> {
+    const { leases, drain, limiter } = this.#of;
+    await Promise.allSettled(
+      leases.map(({ lease, provider }) =>
+        provider === undefined ? lease.rollback() : drain.close(limiter, provider, lease, toldMs),
+      ),
+    );
+  }
+
+  /** Settles every lease by those of the totals that it was charged by. */
+  async settle(totals?: Tokens): Promise<void> {
+    await this.#each(({ lease, measures }) => {
+      if (totals === undefined) return lease.settle();
+      return lease.settle(Object.fromEntries(measures.map((measure) => [measure, totals[measure] ?? 0])));
+    });
+  }
+
+  /** Gives everything back. */
+  async rollback(): Promise<void> {
+    await this.#each(({ lease }) => lease.rollback());
+  }
+
+  #closing({ end, by, usage }: StreamedUsage): void {
+    const { leases, estimate, estimated, resource, call, drain } = this.#of;
+    for (const { lease, provider } of leases) {
+      if (provider !== undefined) drain.answered(provider);
+      if (by === "estimated" && lease instanceof Lease) {
+        tellDegraded(lease, `the provider of ${call.model} reported no usage: the call is charged as estimated`);
+      }
+    }
+    if (by !== "reported" || end.kind !== "ended" || typeof estimate !== "object") return;
+    const { outputMax } = call;
+    estimate.settled({ resource, outputMax, estimated: outputTokens(estimated), actual: outputTokens(usage) });
+  }
+
+  /** All are tried; the first failure is thrown afterwards. */
+  async #each(change: (lease: ChargedLease) => Promise<void>): Promise<void> {
+    const done = await Promise.allSettled(this.#of.leases.map(change));
+    for (const one of done) if (one.status === "rejected") throw one.reason;
+  }
+}

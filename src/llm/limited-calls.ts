@@ -1,0 +1,173 @@
+import type { Tokens } from "../domain/amounts.ts";
+import {
+  LimiterError,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  ResourceDisabled,
+  ValidationError,
+} from "../domain/errors.ts";
+import { resourceOf } from "../domain/text-names.ts";
+import type { Acquiring } from "../engine/acquiring.ts";
+import type { AcquireRequest } from "../engine/request.ts";
+import { type CheckedOptions, checkOptions, type LimitModelOptions, type ModelCallInfo } from "./adapter-options.ts";
+import { estimatedUsage } from "./estimated-usage.ts";
+import type { TokenUsage } from "./kinds.ts";
+import { type ChargedLease, LimitedCall } from "./limited-call.ts";
+import { OwnLimits } from "./own-limits.ts";
+import { ProviderDrain } from "./provider-drain.ts";
+import { takeCounted } from "./take-counted.ts";
+
+/** A call as an adapter has read it. */
+export interface ModelCall extends ModelCallInfo {
+  /** The entity of this call alone; undefined: that of the options. */
+  readonly entityId: string | undefined;
+  /** The most output tokens that the call allows; undefined: it does not say. */
+  readonly outputMax: number | undefined;
+  /** `"none"`: it has no output, as embeddings have none. */
+  readonly output: "text" | "none";
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What all adapters share: decides about calls of a model before they are sent. */
+export class LimitedCalls {
+  readonly #options: CheckedOptions;
+  readonly #ownLimits = new OwnLimits();
+  readonly #drain: ProviderDrain;
+  readonly #adapter: string;
+
+  constructor(options: LimitModelOptions, adapter: string) {
+    this.#options = checkOptions(options, adapter);
+    this.#adapter = adapter;
+    this.#drain = new ProviderDrain(this.#options.clampMaxMs);
+    // A limiter that could not be opened is told by each call; without a listener it would end the process before.
+    if (options.limiter instanceof Promise) options.limiter.catch(() => {});
+  }
+
+  /** Takes the leases of a call. Throws a `LimiterError` where it must not be sent; nothing is held then. */
+  async begin(call: ModelCall): Promise<LimitedCall> {
+    const { limiter: given, weightsOf, count, estimate, outputDefault, provider } = this.#options;
+    const limiter = await given;
+    const { model, params } = call;
+    const entityId = call.entityId ?? (await this.#chosen("entityId", this.#options.entityId, { model, params }));
+    const resource = await this.#resource({ model, params });
+    const isShadow = await this.#isShadow({ model, params });
+    const weights = await this.#asking("weights", async () => weightsOf(model));
+    const estimated = await this.#asking("estimate", () =>
+      estimatedUsage({
+        ...{ call, resource, weights, estimate, outputDefault },
+        limits: () => this.#ownLimits.of(limiter, entityId, resource),
+      }),
+    );
+    const amountsOf = (usage: TokenUsage) => count(usage, model);
+    const consume = amountsOf(estimated);
+    const own = { entityId, resource, consume };
+    const ofProvider = provider && { entityId: provider.entityId, resource: provider.resource ?? resource, consume };
+    const leases = await this.#take(limiter, own, ofProvider, { call, isShadow });
+    return new LimitedCall({ call, resource, leases, estimated, amountsOf, drain: this.#drain, limiter, estimate });
+  }
+
+  /** The tenant's lease, then the provider's: both or none. */
+  async #take(
+    limiter: Acquiring,
+    own: TakenFrom,
+    ofProvider: TakenFrom | undefined,
+    how: Attempt,
+  ): Promise<readonly ChargedLease[]> {
+    const first = await this.#takeOne(limiter, own, how);
+    if (ofProvider === undefined || first === "passed") return first === "passed" ? [] : first;
+    let second: readonly ChargedLease[] | "passed";
+    try {
+      second = await this.#takeOne(limiter, ofProvider, how);
+    } catch (error) {
+      await givenBack(first);
+      throw error;
+    }
+    if (second !== "passed") return [...first, ...second.map((one) => ({ ...one, provider: ofProvider }))];
+    await givenBack(first);
+    return [];
+  }
+
+  /** `"passed"`: the call is let through, and nothing is charged for it. */
+  async #takeOne(
+    limiter: Acquiring,
+    { entityId, resource, consume }: TakenFrom,
+    { call: { signal }, isShadow }: Attempt,
+  ): Promise<readonly ChargedLease[] | "passed"> {
+    const { wait, onUnavailable } = this.#options;
+    const request: AcquireRequest & { readonly consume: Tokens } = {
+      ...{ entityId, resource, consume },
+      ...(wait === undefined ? {} : { wait }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    try {
+      const taken = await takeCounted(limiter, request);
+      if (taken === undefined) return [];
+      const { degraded } = taken.lease;
+      if (degraded === false || onUnavailable !== "block" || isShadow) return [{ ...taken, provider: undefined }];
+      await givenBack([taken]);
+      throw new RateLimiterUnavailable(
+        `The store could not count the call of ${entityId} on ${resource}: ${degraded}.`,
+      );
+    } catch (error) {
+      if (isShadow && isRefusal(error)) return "passed";
+      if (error instanceof RateLimiterUnavailable && (isShadow || onUnavailable === "allow")) return "passed";
+      throw error;
+    }
+  }
+
+  async #resource(info: ModelCallInfo): Promise<string> {
+    const { resource } = this.#options;
+    if (resource !== undefined) return this.#chosen("resource", resource, info);
+    if (info.model !== "") return resourceOf(info.model);
+    throw new ValidationError(
+      "model_missing",
+      `The call names no model, so there is no resource to charge; give \`resource\` to ${this.#adapter}.`,
+    );
+  }
+
+  async #isShadow(info: ModelCallInfo): Promise<boolean> {
+    const { shadow = false } = this.#options;
+    return typeof shadow === "function" ? this.#asking("shadow", async () => shadow(info)) : shadow;
+  }
+
+  async #chosen(
+    name: string,
+    chosen: string | ((info: ModelCallInfo) => string | Promise<string>),
+    info: ModelCallInfo,
+  ): Promise<string> {
+    return typeof chosen === "function" ? this.#asking(name, async () => chosen(info)) : chosen;
+  }
+
+  /** What a function of the options throws is told as its own mistake: clients would take it for a broken connection. */
+  async #asking<Value>(name: string, ask: () => Promise<Value>): Promise<Value> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof LimiterError) throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ValidationError("option_threw", `${name} of ${this.#adapter} threw: ${reason}`, { cause: error });
+    }
+  }
+}
+
+interface TakenFrom {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly consume: Tokens;
+}
+
+interface Attempt {
+  readonly call: ModelCall;
+  readonly isShadow: boolean;
+}
+
+/** What shadow mode lets pass: a decision about the call, not a mistake in it. */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return true;
+  return error instanceof ValidationError && error.code === "amount_above_capacity";
+}
+
+async function givenBack(leases: readonly Pick<ChargedLease, "lease">[]): Promise<void> {
+  // What could not be given back was published by the lease, and counts as used.
+  await Promise.allSettled(leases.map(({ lease }) => lease.rollback()));
+}
