@@ -7,7 +7,6 @@ import { shown } from "../domain/names.ts";
 import { allDone } from "./all-done.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
-import type { Demand } from "./request.ts";
 import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */
@@ -21,9 +20,6 @@ const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
 /** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 
-/** Publishes that work of a lease could not be counted as it should be. */
-export let tellDegraded: (lease: Lease, reason: string) => void;
-
 /** The calendar by which its quotas reset. */
 export let calendarOfLease: (lease: Lease) => Calendar;
 
@@ -34,8 +30,6 @@ export let calendarOfLease: (lease: Lease) => Calendar;
 export class Lease<Measure extends string = string> extends LeaseResource<Measure> {
   static {
     partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
-    tellDegraded = (lease, reason) =>
-      lease.core.maker.degraded((lease.part.demands[0] as Demand).link, reason, undefined);
     calendarOfLease = (lease) => lease.core.maker.calendar;
   }
 

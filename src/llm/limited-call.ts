@@ -1,7 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
-import { Lease, tellDegraded } from "../engine/lease.ts";
 import { closeTracked, type TrackableLease } from "../engine/track.ts";
+import { tellDegraded } from "../middleware/degraded.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
 import { outputTokens, type TokenUsage } from "./kinds.ts";
 import type { ModelCall } from "./limited-calls.ts";
@@ -17,6 +17,7 @@ export interface ChargedLease extends TakenLease {
 /** A call that was let through, with what it holds. */
 export interface Admission {
   readonly call: ModelCall;
+  readonly entityId: string;
   readonly resource: string;
   /** Empty: it passed uncounted. */
   readonly leases: readonly ChargedLease[];
@@ -87,12 +88,11 @@ export class LimitedCall implements TrackableLease {
   }
 
   #closing({ end, by, usage }: StreamedUsage): void {
-    const { leases, estimate, estimated, resource, call, drain } = this.#of;
-    for (const { lease, provider } of leases) {
-      if (provider !== undefined) drain.answered(provider);
-      if (by === "estimated" && lease instanceof Lease) {
-        tellDegraded(lease, `the provider of ${call.model} reported no usage: the call is charged as estimated`);
-      }
+    const { leases, entityId, estimate, estimated, resource, call, drain, limiter } = this.#of;
+    for (const { provider } of leases) if (provider !== undefined) drain.answered(provider);
+    if (by === "estimated") {
+      const cause = new Error(`The provider of ${call.model} reported no usage.`);
+      tellDegraded(limiter, { entityId, resource }, "a call is charged as estimated", cause);
     }
     if (by !== "reported" || end.kind !== "ended" || typeof estimate !== "object") return;
     const { outputMax } = call;

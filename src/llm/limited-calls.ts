@@ -9,6 +9,7 @@ import {
 import { resourceOf } from "../domain/text-names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { AcquireRequest } from "../engine/request.ts";
+import { tellDegraded } from "../middleware/degraded.ts";
 import { type CheckedOptions, checkOptions, type LimitModelOptions, type ModelCallInfo } from "./adapter-options.ts";
 import { estimatedUsage } from "./estimated-usage.ts";
 import type { TokenUsage } from "./kinds.ts";
@@ -63,7 +64,10 @@ export class LimitedCalls {
     const own = { entityId, resource, consume };
     const ofProvider = provider && { entityId: provider.entityId, resource: provider.resource ?? resource, consume };
     const leases = await this.#take(limiter, own, ofProvider, { call, isShadow });
-    return new LimitedCall({ call, resource, leases, estimated, amountsOf, drain: this.#drain, limiter, estimate });
+    return new LimitedCall({
+      ...{ call, entityId, resource, leases, estimated, amountsOf, limiter, estimate },
+      drain: this.#drain,
+    });
   }
 
   /** The tenant's lease, then the provider's: both or none. */
@@ -96,11 +100,11 @@ export class LimitedCalls {
     const { wait, onUnavailable } = this.#options;
     const request: AcquireRequest & { readonly consume: Tokens } = {
       ...{ entityId, resource, consume },
-      ...(wait === undefined ? {} : { wait }),
+      ...(wait === undefined || isShadow ? {} : { wait }),
       ...(signal === undefined ? {} : { signal }),
     };
     try {
-      const taken = await takeCounted(limiter, request);
+      const taken = await takeCounted(limiter, request, isShadow);
       if (taken === undefined) return [];
       const { degraded } = taken.lease;
       if (degraded === false || onUnavailable !== "block" || isShadow) return [{ ...taken, provider: undefined }];
@@ -110,8 +114,9 @@ export class LimitedCalls {
       );
     } catch (error) {
       if (isShadow && isRefusal(error)) return "passed";
-      if (error instanceof RateLimiterUnavailable && (isShadow || onUnavailable === "allow")) return "passed";
-      throw error;
+      if (!(error instanceof RateLimiterUnavailable) || (!isShadow && onUnavailable !== "allow")) throw error;
+      tellDegraded(limiter, request, "a call passed uncounted", error);
+      return "passed";
     }
   }
 

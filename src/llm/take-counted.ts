@@ -1,8 +1,10 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
 import type { AcquireRequest } from "../engine/request.ts";
+import { inShadow } from "../engine/shadow.ts";
 
 /** A lease, and those of the measures asked for that it was charged by. */
 export interface TakenLease {
@@ -17,11 +19,16 @@ export interface TakenLease {
 export async function takeCounted(
   limiter: Acquiring,
   request: AcquireRequest & { readonly consume: Tokens },
+  isShadow: boolean,
 ): Promise<TakenLease | undefined> {
   let consume: Tokens = request.consume;
   for (;;) {
     try {
-      return { lease: await limiter.acquire({ ...request, consume }), measures: Object.keys(consume) };
+      const asked = { ...request, consume };
+      const lease = await limiter.acquire(isShadow ? inShadow(asked) : asked);
+      // A stream may outlast the hold of a service's lease.
+      renewWhileOpen(lease);
+      return { lease, measures: Object.keys(consume) };
     } catch (error) {
       if (!(error instanceof ValidationError)) throw error;
       if (error.code === "consume_empty") return undefined;

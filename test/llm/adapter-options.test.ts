@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
+import diagnostics from "node:diagnostics_channel";
 import { type TestContext, test } from "node:test";
 import { OpenAI, RateLimitError } from "openai";
 import type { Answer, Call } from "../../examples/fake-provider/provider.ts";
-import { Limit, RateLimitExceeded, RateLimiter, ValidationError } from "../../src/entry/index.ts";
+import {
+  CHANNELS,
+  Limit,
+  RateLimitExceeded,
+  RateLimiter,
+  type RefusedEvent,
+  ValidationError,
+} from "../../src/entry/index.ts";
 import { learnedEstimate } from "../../src/entry/llm.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { type LimitModelOptions, limitOpenAI, refusalOf } from "../../src/entry/openai.ts";
@@ -242,6 +250,10 @@ test("in shadow mode what does not fit passes without a lease, also in part of t
   await limiter.setLimits(KEY, [Limit.perMinute("tpm", 300)]);
   const client = limit({ shadow: ({ params }) => params.user === "shadow" });
   const ask = (user: string) => client.chat.completions.create({ ...PARAMS, user });
+  const refused: RefusedEvent[] = [];
+  const listener = (event: unknown) => void refused.push(event as RefusedEvent);
+  diagnostics.subscribe(CHANNELS.refused, listener);
+  t.after(() => diagnostics.unsubscribe(CHANNELS.refused, listener));
   await ask("shadow");
   assert.deepEqual(await charged(), { tpm: USED }, "what fits is taken");
   await ask("shadow");
@@ -249,6 +261,10 @@ test("in shadow mode what does not fit passes without a lease, also in part of t
   await limiter.setAccess({ resource: MODEL }, "disabled");
   await ask("shadow");
   assert.equal(provider.calls.length, 3);
+  assert.deepEqual(
+    refused.map(({ shadow, primary }) => [shadow, primary.limit]),
+    [[true, "tpm"]],
+  );
   assert.equal((await thrownBy(() => ask("real"))).status, 403);
 });
 

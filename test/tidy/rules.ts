@@ -51,7 +51,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   // Its types are those of the library; at run time it needs the errors and names of the domain, streams that are tracked, and `fetch`.
   client: { folders: ["domain", "engine/track.ts"], packages: [], types: ["engine", "leases", "ports"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
-  llm: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  llm: { folders: ["domain", "ports", "engine", "middleware/degraded.ts"], packages: ["*"] },
   // The channels and the clock are handed to it.
   otel: { folders: ["domain", "ports", "engine"], packages: ["@opentelemetry/api", "node:diagnostics_channel"] },
   mcp: { folders: ["domain", "ports", "engine", "llm"], packages: ["@modelcontextprotocol/sdk/*"] },
