@@ -27,6 +27,9 @@ export const ENTRIES = [
   "lambda",
   "llm",
   "mcp",
+  "openai",
+  "anthropic",
+  "ai",
   "testing",
 ];
 

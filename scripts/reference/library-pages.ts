@@ -430,6 +430,26 @@ export const PAGES: readonly Page[] = [
     groups: [],
   },
   {
+    entry: "openai",
+    text: "Limits the calls of an `openai` client, version 6 or 7. [Its guide](../guide/openai.md) has examples.",
+    groups: [{ title: "The adapter", names: ["limitOpenAI", "refusalOf", "LimitModelOptions", "ModelCallInfo"] }],
+  },
+  {
+    entry: "anthropic",
+    text: "Limits the calls of an `@anthropic-ai/sdk` client, version 1. Its options and `refusalOf` are those of [`openai`](library-openai.md). [Its guide](../guide/anthropic.md) has examples.",
+    groups: [{ title: "The adapter", names: ["limitAnthropic"] }],
+  },
+  {
+    entry: "ai",
+    text: "Limits language models of the AI SDK, version 6 or 7. Its options are those of [`openai`](library-openai.md). [Its guide](../guide/ai-sdk.md) has examples.",
+    groups: [
+      {
+        title: "The adapter",
+        names: ["rateLimitMiddleware", "RateLimitMiddleware"],
+      },
+    ],
+  },
+  {
     entry: "testing",
     text: "What the package's own tests use: a clock that stands still, chance by a seed, faults, the contract of a store, an exact model.",
     groups: [

@@ -39,10 +39,15 @@ export interface LimitModelOptions {
   /** Output tokens that a call without a maximum of its own is estimated at. Default: 1024. */
   readonly outputDefault?: number;
   /**
-   * The provider's own budget, taken as a second lease after the first. `resource` is the one of the call unless it is
-   * given. A 429 of the provider empties it for as long as the provider says. Default: none.
+   * The provider's own budget, taken as a second lease after the first. A 429 of the provider empties it for as long as
+   * the provider says. Default: none.
    */
-  readonly provider?: { readonly entityId: string; readonly resource?: string };
+  readonly provider?: {
+    /** The entity that stands for the provider. */
+    readonly entityId: string;
+    /** The resource that it is charged on. Default: that of the call. */
+    readonly resource?: string;
+  };
   /** The longest time that a provider's 429 is believed, in ms. Default: 60000. */
   readonly clampMaxMs?: number;
   /** How long a call waits for tokens before it is refused, in ms. Default: no wait. */

@@ -3,8 +3,8 @@ import type { LimitModelOptions } from "./adapter-options.ts";
 import { decimalOf } from "./decimal.ts";
 import { estimateTokens } from "./estimate-tokens.ts";
 import { checkUsage, type TokenUsage } from "./kinds.ts";
-import type { ModelCall } from "./limited-calls.ts";
 import type { ExactWeights } from "./meter.ts";
+import type { ModelCall } from "./model-call.ts";
 import { outputWithin } from "./output-bound.ts";
 
 const WHOLE = decimalOf(1);

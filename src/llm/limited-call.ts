@@ -4,7 +4,7 @@ import { closeTracked, type TrackableLease } from "../engine/track.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
 import { outputTokens, type TokenUsage } from "./kinds.ts";
-import type { ModelCall } from "./limited-calls.ts";
+import type { ModelCall } from "./model-call.ts";
 import type { ProviderBucket, ProviderDrain } from "./provider-drain.ts";
 import type { TakenLease } from "./take-counted.ts";
 import { bestKnown, type StreamedCall, type StreamedUsage, trackUsage } from "./track-usage.ts";

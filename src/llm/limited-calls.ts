@@ -14,20 +14,10 @@ import { type CheckedOptions, checkOptions, type LimitModelOptions, type ModelCa
 import { estimatedUsage } from "./estimated-usage.ts";
 import type { TokenUsage } from "./kinds.ts";
 import { type ChargedLease, LimitedCall } from "./limited-call.ts";
+import type { ModelCall } from "./model-call.ts";
 import { OwnLimits } from "./own-limits.ts";
 import { ProviderDrain } from "./provider-drain.ts";
 import { takeCounted } from "./take-counted.ts";
-
-/** A call as an adapter has read it. */
-export interface ModelCall extends ModelCallInfo {
-  /** The entity of this call alone; undefined: that of the options. */
-  readonly entityId: string | undefined;
-  /** The most output tokens that the call allows; undefined: it does not say. */
-  readonly outputMax: number | undefined;
-  /** `"none"`: it has no output, as embeddings have none. */
-  readonly output: "text" | "none";
-  readonly signal: AbortSignal | undefined;
-}
 
 /** What all adapters share: decides about calls of a model before they are sent. */
 export class LimitedCalls {

@@ -1,7 +1,8 @@
 import { LimiterError } from "../domain/errors.ts";
 import { type AnswerPiece, type AnswerReader, bytesOf, eventPieces, wholePieces } from "./answer-pieces.ts";
 import type { LimitedCall } from "./limited-call.ts";
-import type { LimitedCalls, ModelCall } from "./limited-calls.ts";
+import type { LimitedCalls } from "./limited-calls.ts";
+import type { ModelCall } from "./model-call.ts";
 import { type Problem, refusedResponse } from "./refused-response.ts";
 import { retryAfterMsOf } from "./retry-after.ts";
 

@@ -35,7 +35,7 @@ export function limitOpenAI<Client extends object>(client: Client, options: Limi
     return withOptions.call(client, { ...keptOptions(client), fetch: limited }) as Client;
   } catch (error) {
     throw new ValidationError(
-      "client_unsupported",
+      "fetch_unsupported",
       `The client does not take another fetch, so its calls cannot be limited: ${error instanceof Error ? error.message : error}`,
       { cause: error },
     );

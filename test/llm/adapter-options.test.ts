@@ -83,7 +83,7 @@ test("options are checked when the client is made, not at its first call", async
   const options = { limiter, entityId: KEY };
   assert.throws(() => limitOpenAI({} as OpenAI, options), { code: "client_invalid" });
   const strict = { ...plain, withOptions: () => assert.fail("no other fetch") };
-  assert.throws(() => limitOpenAI(strict, options), { code: "client_unsupported", message: /no other fetch/ });
+  assert.throws(() => limitOpenAI(strict, options), { code: "fetch_unsupported", message: /no other fetch/ });
 });
 
 test("entity and resource may be functions of the call, and the limiter a promise", async (t) => {

@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { plainEnvironment } from "../docs/readme.ts";
+
+for (const name of ["openai", "anthropic", "ai"]) {
+  test(`the example of ${name} runs, and prints what it says`, async () => {
+    const folder = new URL(`../../examples/${name}/`, import.meta.url);
+    const main = fileURLToPath(new URL("main.ts", folder));
+    const { stdout } = await promisify(execFile)(process.execPath, [main], { env: plainEnvironment() });
+    assert.equal(stdout, readFileSync(new URL("expected-output.txt", folder), "utf8"));
+  });
+}
