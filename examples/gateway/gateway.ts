@@ -6,9 +6,14 @@ import {
   type RateLimiter,
   type Status,
 } from "../../src/entry/index.ts";
+import { usd } from "../../src/entry/llm.ts";
 
 export const MODEL = "gpt-4";
 export const PROJECT = "project";
+/** The key of whoever calls the proxy with one of their own. */
+export const YOU = "you";
+/** What the project may spend in a month over all models, in micro-dollars: calls of the proxy are charged in dollars, too. */
+export const BUDGET = usd(5);
 
 /** What a minute refills, and what a bucket holds at most: as much can be taken at once. */
 export interface Terms {
@@ -64,9 +69,10 @@ export async function setUp(limiter: RateLimiter): Promise<void> {
   await limiter.setResourceDefaults(MODEL, limitsOf(KEY_TERMS));
   await limiter.setLimits(PROJECT, limitsOf(PROJECT_TERMS), { resource: MODEL });
   await unlessThere(limiter.createEntity({ id: PROJECT, name: "Acme" }));
-  for (const { key } of CALLERS) {
+  for (const key of [...CALLERS.map((caller) => caller.key), YOU]) {
     await unlessThere(limiter.createEntity({ id: key, parentId: PROJECT, cascade: true }));
   }
+  await limiter.setTotals(PROJECT, [Limit.quota("usd", BUDGET, { reset: "monthly" })]);
 }
 
 /** Lets every caller call until the signal ends it. */
@@ -76,7 +82,8 @@ export async function runGateway(limiter: RateLimiter, options: GatewayOptions):
 
 /** What every limit holds now: the project first, then the keys. */
 export async function levelsOf(limiter: RateLimiter): Promise<readonly Availability[]> {
-  const chains = await Promise.all(CALLERS.map(({ key }) => limiter.available({ entityId: key, resource: MODEL })));
+  const all = await Promise.all(CALLERS.map(({ key }) => limiter.available({ entityId: key, resource: MODEL })));
+  const chains = all.map((chain) => chain.filter(({ resource }) => resource === MODEL));
   const ofProject = chains[0]?.filter(({ entityId }) => entityId === PROJECT) ?? [];
   return [...ofProject, ...chains.flatMap((chain) => chain.filter(({ entityId }) => entityId !== PROJECT))];
 }

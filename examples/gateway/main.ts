@@ -4,11 +4,12 @@ import { parseArgs } from "node:util";
 import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { dayLines } from "./day.ts";
 import { type CallEvent, levelsOf, PROJECT, runGateway, setUp } from "./gateway.ts";
+import { startProxy } from "./proxy.ts";
 import { draw, type LoggedEvent, logged } from "./screen.ts";
 import { changedByHand, startService } from "./service.ts";
 import { storedUsage, Tally, type Usage, usageSince } from "./tally.ts";
 import { Terminal } from "./terminal.ts";
-import { dashboardLine, eventLine, INTRODUCTION, levelsLines, type Proof, summaryLines } from "./words.ts";
+import { dashboardLine, eventLine, INTRODUCTION, levelsLines, type Proof, proxyLine, summaryLines } from "./words.ts";
 
 const FILE = ".zae-limiter/gateway.db";
 const SECONDS = 20;
@@ -20,6 +21,12 @@ interface View {
   event(event: CallEvent, atMs: number): void;
   tick(elapsedMs: number): Promise<void>;
   close(): void;
+}
+
+/** Of the dashboard, and of the proxy. */
+interface Addresses {
+  readonly url: string;
+  readonly proxyUrl: string;
 }
 
 /** `totalMs` undefined: until it is ended from outside. */
@@ -34,16 +41,18 @@ async function main({ totalMs, port }: DemoOptions): Promise<void> {
   await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}` });
   await setUp(limiter);
   const service = await startService(limiter, port);
+  const proxy = await startProxy(limiter, port === undefined ? undefined : 0);
   try {
-    await showGateway(limiter, service.url, totalMs, ending);
+    await showGateway(limiter, { url: service.url, proxyUrl: proxy.url }, totalMs, ending);
   } finally {
+    await proxy.close();
     await service.close();
   }
 }
 
 async function showGateway(
   limiter: RateLimiter,
-  url: string,
+  at: Addresses,
   totalMs: number | undefined,
   ending: AbortController,
 ): Promise<void> {
@@ -51,7 +60,7 @@ async function showGateway(
   const before = await storedUsage(limiter, openedAtMs);
 
   const tally = new Tally();
-  const view = isTerminal() ? liveView(limiter, tally, url, totalMs) : plainView(limiter, url);
+  const view = isTerminal() ? liveView(limiter, tally, at, totalMs) : plainView(limiter, at);
   const startMs = performance.now();
   const elapsedMs = () => performance.now() - startMs;
   const over = totalMs === undefined ? undefined : setTimeout(() => ending.abort(), totalMs);
@@ -93,7 +102,7 @@ async function keepShowing(view: View, elapsedMs: () => number, signal: AbortSig
   }
 }
 
-function liveView(limiter: RateLimiter, tally: Tally, url: string, totalMs: number | undefined): View {
+function liveView(limiter: RateLimiter, tally: Tally, at: Addresses, totalMs: number | undefined): View {
   const terminal = new Terminal(process.stdout);
   const colour = !process.env.NO_COLOR;
   let events: readonly LoggedEvent[] = [];
@@ -105,15 +114,15 @@ function liveView(limiter: RateLimiter, tally: Tally, url: string, totalMs: numb
     tick: async (elapsedMs) => {
       const levels = await levelsOf(limiter);
       const { columns, rows } = terminal;
-      terminal.show(draw({ elapsedMs, totalMs, url, levels, tally, events }, { columns, rows, colour }));
+      terminal.show(draw({ elapsedMs, totalMs, ...at, levels, tally, events }, { columns, rows, colour }));
     },
     close: () => terminal.close(),
   };
 }
 
-function plainView(limiter: RateLimiter, url: string): View {
+function plainView(limiter: RateLimiter, { url, proxyUrl }: Addresses): View {
   let levelsDueMs = 0;
-  print(["zae-limiter: an LLM gateway", ...INTRODUCTION, dashboardLine(url), ""]);
+  print(["zae-limiter: an LLM gateway", ...INTRODUCTION, dashboardLine(url), proxyLine(proxyUrl), ""]);
   return {
     event: (event, atMs) => print([eventLine(event, atMs)]),
     tick: async (elapsedMs) => {

@@ -7,6 +7,7 @@ import {
   eventName,
   eventWords,
   INTRODUCTION,
+  proxyLine,
   refusedByWords,
   seconds,
   whole,
@@ -19,6 +20,8 @@ export interface Board {
   readonly totalMs: number | undefined;
   /** Of the dashboard. */
   readonly url: string;
+  /** Of the proxy. */
+  readonly proxyUrl: string;
   readonly levels: readonly Availability[];
   readonly tally: Tally;
   readonly events: readonly LoggedEvent[];
@@ -48,7 +51,7 @@ const BAR_MAX = 30;
 const UNITS: Readonly<Record<string, string>> = { rpm: "rpm, requests a minute", tpm: "tpm, tokens a minute" };
 /** Below this width the bars of an entity stand one below the other. */
 const WIDE_COLUMNS = 76;
-const EVENTS_MIN = 4;
+const EVENTS_MIN = 3;
 
 /** The log with one more event, no longer than a screen can show. */
 export function logged(events: readonly LoggedEvent[], event: CallEvent, atMs: number): readonly LoggedEvent[] {
@@ -66,8 +69,9 @@ export function draw(board: Board, room: Room): string[] {
   const bars = wide ? wideBars(board, columns) : narrowBars(board, columns);
   const calls = callLines(board, wide);
   // Where not everything fits, the bars and the last events matter most.
-  const address = line("bold", wide ? dashboardLine(board.url) : board.url);
-  const parts = [titleLine(board, columns, wide), ...(wide ? INTRODUCTION_LINES : []), address, BLANK, ...bars, BLANK];
+  const addresses = wide ? [dashboardLine(board.url), proxyLine(board.proxyUrl)] : [board.url];
+  const head = [titleLine(board, columns, wide), ...(wide ? INTRODUCTION_LINES : [])];
+  const parts = [...head, ...addresses.map((text) => line("bold", text)), BLANK, ...bars, BLANK];
   const top = parts.length + calls.length + EVENTS_MIN <= rows ? [...parts, ...calls, BLANK] : parts;
   const shown = Math.max(0, rows - top.length);
   const events = shown === 0 ? [] : board.events.slice(-shown).map(eventLine);

@@ -1,5 +1,5 @@
 import type { Availability } from "../../src/entry/index.ts";
-import { CALLERS, type CallEvent, KEY_TERMS, PROJECT, PROJECT_TERMS, type Terms } from "./gateway.ts";
+import { CALLERS, type CallEvent, KEY_TERMS, MODEL, PROJECT, PROJECT_TERMS, type Terms } from "./gateway.ts";
 import type { Counts, Tally, Usage } from "./tally.ts";
 
 const LABEL_WIDTH = 12;
@@ -15,6 +15,11 @@ export const INTRODUCTION: readonly string[] = [
 /** Where to look. */
 export function dashboardLine(url: string): string {
   return `Dashboard: ${url} (open to this machine while it runs)`;
+}
+
+/** Where to send calls of one's own. */
+export function proxyLine(url: string): string {
+  return `OpenAI clients: base_url ${url}, any key, model ${MODEL}`;
 }
 
 /** Nothing that is printed is wider: it would wrap on a terminal of the usual size. */

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
+import { APIError, OpenAI } from "openai";
 import { dayLines } from "../../examples/gateway/day.ts";
 import { CALLERS, type CallEvent, PROJECT } from "../../examples/gateway/gateway.ts";
 import { draw, type LoggedEvent, logged } from "../../examples/gateway/screen.ts";
@@ -168,6 +169,42 @@ test("while it runs, one address shows the limiter at work: the page, its bucket
   assert.equal(await exited, 0);
 });
 
+test("any OpenAI client can call the gateway while it runs: counted in tokens and dollars, refused as OpenAI refuses", async (t) => {
+  const args = [main, "--seconds", "3600", "--port", "0"];
+  const child = spawn(process.execPath, args, { cwd: await emptyFolder(t), env: plainEnvironment() });
+  t.after(() => child.kill("SIGKILL"));
+  const exited = new Promise((resolve) => child.on("close", resolve));
+  const stdout = await new Promise<string>((resolve) => {
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (more: string) => {
+      text += more;
+      if (/^OpenAI clients: .*\n/m.test(text)) resolve(text);
+    });
+  });
+  const [, url = ""] = /^Dashboard: (http:\S+) /m.exec(stdout) ?? [];
+  const [, baseURL = ""] = /base_url (http:\S+),/.exec(stdout) ?? [];
+  const client = new OpenAI({ apiKey: "sk-anything", baseURL, maxRetries: 0 });
+  // A model that only dollars limit: the three callers use up the tokens of the other.
+  const asked = { model: "gpt-any", messages: [{ role: "user" as const, content: "Hello?" }], max_tokens: 40 };
+  assert.match((await client.chat.completions.create(asked)).choices[0]?.message.content ?? "", /stand-in/);
+  let words = 0;
+  for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
+    if (chunk.choices[0]?.delta.content) words++;
+  }
+  assert.ok(words > 10);
+  const answer = await fetch(`${url}v1/namespaces/default/buckets?entityId=${PROJECT}`);
+  const { items } = (await answer.json()) as {
+    items: { resource: string; limits: { limit: string; available: number }[] }[];
+  };
+  const budget = items.find(({ resource }) => resource === "*")?.limits[0];
+  // Each call: 2 tokens of input at 30 micro-dollars, 28 of output at 60.
+  assert.equal(budget?.available, 5_000_000 - 2 * (2 * 30 + 28 * 60), JSON.stringify(items));
+  const dear = await client.chat.completions.create({ ...asked, max_tokens: 90_000 }).catch((error: unknown) => error);
+  assert.ok(dear instanceof APIError && dear.status === 413, String(dear));
+  child.kill("SIGTERM");
+  assert.equal(await exited, 0);
+});
+
 test("where another program has the usual port, any that is free will do", async (t) => {
   const limiter = await RateLimiter.open({ store: "memory" });
   const [first, second] = [await startService(limiter, undefined), await startService(limiter, undefined)];
@@ -294,7 +331,15 @@ function board() {
     level(PROJECT, "tpm", -250, 4_500),
     ...CALLERS.flatMap(({ key }) => [level(key, "rpm", 3, 6), level(key, "tpm", 2_500, 2_500)]),
   ];
-  return { elapsedMs: 5_000, totalMs: 20_000, url: "http://127.0.0.1:4780/", levels, tally, events };
+  return {
+    elapsedMs: 5_000,
+    totalMs: 20_000,
+    url: "http://127.0.0.1:4780/",
+    proxyUrl: "http://127.0.0.1:4781/v1",
+    levels,
+    tally,
+    events,
+  };
 }
 
 async function emptyFolder(t: TestContext): Promise<string> {
