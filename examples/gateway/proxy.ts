@@ -70,7 +70,7 @@ async function proxied(client: OpenAI, request: IncomingMessage, response: Serve
   } catch (error) {
     if (response.headersSent || leaving.signal.aborted) throw error;
     if (!(error instanceof APIError)) return send(response, 400, {}, { message: String(error) });
-    const told = ["retry-after", "ratelimit", "ratelimit-policy", "x-should-retry"].flatMap((name) => {
+    const told = ["retry-after", "x-should-retry"].flatMap((name) => {
       const value = error.headers?.get(name);
       return typeof value === "string" ? [[name, value]] : [];
     });

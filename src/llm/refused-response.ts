@@ -1,5 +1,4 @@
-import type { LimiterError } from "../domain/errors.ts";
-import { rateLimitHeaders } from "../engine/rate-limit-headers.ts";
+import { type LimiterError, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 
 /** By the headers of the answer that tells of it: clients put that very object into their errors. */
 const refusals = new WeakMap<object, LimiterError>();
@@ -12,7 +11,7 @@ export function refusedResponse(error: LimiterError, bodyOf: (problem: Problem) 
   const status = error.httpStatus;
   const { code, detail } = error.toProblem();
   const headers = {
-    ...rateLimitHeaders(error),
+    ...retryAfter(error),
     "content-type": "application/json",
     "x-should-retry": "false",
   };
@@ -20,6 +19,13 @@ export function refusedResponse(error: LimiterError, bodyOf: (problem: Problem) 
   const response = new Response(JSON.stringify(body), { status, headers });
   refusals.set(response.headers, error);
   return response;
+}
+
+/** Not with all header fields of a refusal: they would bring the engine into each bundle, and clients read none of them. */
+function retryAfter(error: LimiterError): Readonly<Record<string, string>> {
+  if (error instanceof RateLimiterUnavailable) return { "retry-after": "1" };
+  if (!(error instanceof RateLimitExceeded) || !Number.isFinite(error.retryAfterMs)) return {};
+  return { "retry-after": String(error.retryAfterSeconds) };
 }
 
 /** What a refusal says to a client. It does not name the levels above the entity. */

@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+for (const entry of ["openai", "anthropic", "ai"]) {
+  test(`a bundle of zae-limiter/${entry} is small, runs anywhere, and has neither a client nor the engine in it`, async () => {
+    const path = fileURLToPath(new URL(`../../src/entry/${entry}.ts`, import.meta.url));
+    const { outputFiles, metafile } = await build({
+      ...{
+        entryPoints: [path],
+        bundle: true,
+        minify: true,
+        format: "esm",
+        platform: "browser",
+        write: false,
+        metafile: true,
+      },
+      logLevel: "silent",
+    });
+    const bytes = outputFiles[0]?.contents.length ?? 0;
+    // 33 kB with what it needs of errors, names and prices; with header fields, which bring the engine, 66 kB.
+    assert.ok(bytes < 34_000, `${bytes} bytes`);
+    assert.deepEqual(
+      Object.values(metafile.outputs).flatMap(({ imports }) => imports),
+      [],
+    );
+  });
+}
