@@ -1,0 +1,3 @@
+import { tellNestStories } from "./nest-stories.ts";
+
+tellNestStories("12");
