@@ -12,11 +12,13 @@ export interface Contender {
   run(calls: number): Promise<void> | void;
 }
 
-/** A base and a contender, one right after the other. */
-export interface Pair<By extends Clock> {
-  readonly base: Cost<By>;
-  readonly own: Cost<By>;
+/** What was measured of a base and of a contender, one right after the other. */
+export interface PairOf<Round> {
+  readonly base: Round;
+  readonly own: Round;
 }
+
+export type Pair<By extends Clock> = PairOf<Cost<By>>;
 
 /** What the baseline follows of one row, by one clock. */
 export interface FollowedRatios {
@@ -84,12 +86,12 @@ export async function compare(
 }
 
 /** Every other round begins with the contender: what comes second is not always the same one. */
-export async function pairedRounds<Way, By extends Clock>(
+export async function pairedRounds<Way, Round>(
   { base, others }: { readonly base: Way; readonly others: readonly Way[] },
   rounds: number,
-  measure: (way: Way) => Promise<Cost<By>>,
-): Promise<Pair<By>[][]> {
-  const pairs = others.map((): Pair<By>[] => []);
+  measure: (way: Way) => Promise<Round>,
+): Promise<PairOf<Round>[][]> {
+  const pairs = others.map((): PairOf<Round>[] => []);
   for (let round = 0; round < rounds; round++) {
     for (const [i, way] of others.entries()) {
       if (round % 2 === 0) {

@@ -61,6 +61,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     baseline: "followed",
     run: async (options) => (await import("./service.ts")).benchService(options),
   },
+  middleware: {
+    about: "a request through Express and Fastify with a limiter, against the bare framework",
+    baseline: "followed",
+    run: async (options) => (await import("./middleware.ts")).benchMiddleware(options),
+  },
   "dynamodb-transport": {
     about: "one request to DynamoDB, against the SDK",
     baseline: "not followed",
