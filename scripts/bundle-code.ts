@@ -30,6 +30,8 @@ export const ENTRIES = [
   "openai",
   "anthropic",
   "ai",
+  "nest",
+  "express-rate-limit-store",
   "testing",
 ];
 
@@ -101,6 +103,7 @@ function sharedOptions(root: string): BuildOptions {
       "undici",
       "yaml",
     ],
+    external: ["@aws-sdk/*", "@nestjs/*", "rxjs", "aws-cdk-lib", "constructs", "undici", "yaml"],
     legalComments: "none",
     logLevel: "warning",
     // Imports for their place alone (`togetherIn`).

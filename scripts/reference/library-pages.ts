@@ -448,6 +448,20 @@ export const PAGES: readonly Page[] = [
         names: ["rateLimitMiddleware", "RateLimitMiddleware"],
       },
     ],
+    entry: "nest",
+    text: "A module, a guard and decorators for Nest 10 to 12. [The guide](../guide/nest.md) shows them.",
+    groups: [
+      { title: "The module and the guard", names: ["RateLimitModule", "NestModuleOptions", "RateLimitGuard"] },
+      {
+        title: "Decorators",
+        names: ["RateLimit", "NestRateLimitOptions", "NestRequest", "SkipRateLimit", "CurrentLease"],
+      },
+    ],
+  },
+  {
+    entry: "express-rate-limit-store",
+    text: "A store for express-rate-limit 7 and 8. [Its guide](../guide/express-rate-limit.md) has an example.",
+    groups: [{ title: "The store", names: ["LimiterStore", "LimiterStoreOptions", "LimiterStoreInfo"] }],
   },
   {
     entry: "testing",

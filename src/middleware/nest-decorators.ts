@@ -4,10 +4,14 @@ import { checkOptions, type RateLimitOptions } from "./options.ts";
 
 /** What Nest has of a request on Express and on Fastify alike. */
 export interface NestRequest {
-  readonly ip?: string | undefined;
+  /** The client's address. */
+  readonly ip: string | undefined;
+  /** The header fields, by lower-case name. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly method?: string;
-  readonly url?: string;
+  /** The method, such as `GET`. */
+  readonly method: string;
+  /** The path with its query. */
+  readonly url: string;
 }
 
 /** Options of a controller or a handler, over those of `RateLimitModule.forRoot`, one by one. */

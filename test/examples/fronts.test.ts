@@ -8,7 +8,7 @@ import { plainEnvironment } from "../docs/readme.ts";
 
 const execute = promisify(execFile);
 
-for (const name of ["express", "fastify", "hono", "fetch", "lambda"]) {
+for (const name of ["express", "fastify", "hono", "fetch", "lambda", "nest"]) {
   test(`examples/${name} prints what its folder says, and ends by itself`, async () => {
     const folder = new URL(`../../examples/${name}/`, import.meta.url);
     const main = fileURLToPath(new URL("main.ts", folder));
