@@ -30,18 +30,18 @@ const SYSTEM: LevelCommands = {
 
 export const entitySetTotals = setCommand(
   { ...ENTITY, require: (limiter, entityId) => requireKnown(limiter, { entityId }) },
-  "zae-limiter entity set-totals acme -l 'usd:100,reset=monthly'",
+  "zae-limiter entity set-totals acme -l 'usd:$100/month'",
 );
 export const entityGetTotals = getCommand(ENTITY);
 export const entityDeleteTotals = deleteCommand(ENTITY);
 
 export const planSetTotals = setCommand(
   PLAN,
-  "zae-limiter plan set-totals gold -l 'usd:100,reset=monthly' --applies-to callers",
+  "zae-limiter plan set-totals gold -l 'usd:$100/month' --applies-to callers",
 );
 export const planGetTotals = getCommand(PLAN);
 export const planDeleteTotals = deleteCommand(PLAN);
 
-export const systemSetTotals = setCommand(SYSTEM, "zae-limiter system set-totals -l 'usd:5,reset=monthly'");
+export const systemSetTotals = setCommand(SYSTEM, "zae-limiter system set-totals -l 'usd:$5/month'");
 export const systemGetTotals = getCommand(SYSTEM);
 export const systemDeleteTotals = deleteCommand(SYSTEM);
