@@ -31,7 +31,6 @@ export const ENTRIES = [
   "anthropic",
   "ai",
   "nest",
-  "express-rate-limit-store",
   "testing",
 ];
 
