@@ -1,4 +1,5 @@
 import type { OnUnavailable } from "../domain/config.ts";
+import { ValidationError } from "../domain/errors.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
 import { asGiven, checkNames, holdRule, invalid, oneOf, type Rules } from "./check.ts";
 
@@ -62,10 +63,8 @@ function addressOf(url: unknown): string {
   const parsed = typeof url === "string" && URL.canParse(url) && new URL(url);
   if (parsed && /^https?:\/\/[^@?#]*$/.test(parsed.href)) return parsed.href.replace(/\/+$/, "");
   // Not shown: an address that is wrong may have a password in it, wherever that stands.
-  throw invalid(
-    "url",
-    "The url",
-    "wrong",
-    'an http or https URL such as "https://limits.internal", without user and query',
+  throw new ValidationError(
+    "url_invalid",
+    'The url is invalid; give an http or https URL such as "https://limits.internal", without user and query.',
   );
 }
