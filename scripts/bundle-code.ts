@@ -96,13 +96,14 @@ function sharedOptions(root: string): BuildOptions {
     external: [
       "@aws-sdk/*",
       "@modelcontextprotocol/sdk",
+      "@nestjs/*",
       "@opentelemetry/api",
       "aws-cdk-lib",
       "constructs",
+      "rxjs",
       "undici",
       "yaml",
     ],
-    external: ["@aws-sdk/*", "@nestjs/*", "rxjs", "aws-cdk-lib", "constructs", "undici", "yaml"],
     legalComments: "none",
     logLevel: "warning",
     // Imports for their place alone (`togetherIn`).

@@ -54,10 +54,17 @@ export const PAGES: readonly Page[] = [
       },
       {
         title: "Leases",
-        names: ["Lease", "SettleOptions", "LeaseResource", "LeaseStatus", "currentLease", "withCurrentLease"],
+        names: [
+          "Lease",
+          "SettleOptions",
+          "TrackOptions",
+          "LeaseResource",
+          "LeaseStatus",
+          "currentLease",
+          "withCurrentLease",
+        ],
       },
       { title: "Header fields", names: ["rateLimitHeaders", "RateLimitHeaderOptions"] },
-      { title: "Leases", names: ["Lease", "SettleOptions", "TrackOptions", "LeaseResource", "LeaseStatus"] },
       {
         title: "Ask without taking",
         names: [
@@ -414,10 +421,7 @@ export const PAGES: readonly Page[] = [
   {
     entry: "mcp",
     text: "Limits for the tools of an MCP server, and for any other function. [A guide](../guide/mcp.md) shows how to use it.",
-    groups: [
-      { title: "An MCP server", names: ["limitTools", "LimitToolsOptions", "ToolCall", "ToolExtra"] },
-      { title: "Any function", names: ["limitTool", "LimitToolOptions"] },
-    ],
+    groups: [{ title: "An MCP server", names: ["limitTools", "LimitToolsOptions", "ToolCall", "ToolExtra"] }],
   },
   {
     entry: "client",
@@ -448,6 +452,8 @@ export const PAGES: readonly Page[] = [
         names: ["rateLimitMiddleware", "RateLimitMiddleware"],
       },
     ],
+  },
+  {
     entry: "nest",
     text: "A module, a guard and decorators for Nest 10 to 12. [The guide](../guide/nest.md) shows them.",
     groups: [
@@ -457,11 +463,6 @@ export const PAGES: readonly Page[] = [
         names: ["RateLimit", "NestRateLimitOptions", "NestRequest", "SkipRateLimit", "CurrentLease"],
       },
     ],
-  },
-  {
-    entry: "express-rate-limit-store",
-    text: "A store for express-rate-limit 7 and 8. [Its guide](../guide/express-rate-limit.md) has an example.",
-    groups: [{ title: "The store", names: ["LimiterStore", "LimiterStoreOptions", "LimiterStoreInfo"] }],
   },
   {
     entry: "testing",
