@@ -63,7 +63,10 @@ function placesOf(exported: ReadonlyMap<Page, readonly Declared[]>): ReadonlyMap
       // A method may be called as a type is, but for the case: anchors have none.
       const isTaken = [...methods].some((other) => other !== name && other.toLowerCase() === name.toLowerCase());
       if (!places.has(symbol))
-        places.set(symbol, { page, heading: isTaken && kind !== "function" ? `${name} (type)` : name });
+        places.set(symbol, {
+          page,
+          heading: isTaken && kind !== "function" && kind !== "const" ? `${name} (type)` : name,
+        });
     }
   }
   return places;

@@ -23,12 +23,8 @@ const SKIP = "zae-limiter:skip";
 
 /**
  * Limits a controller or a handler by other options than `RateLimitModule.forRoot` has. The guard must be bound there:
- * with `@UseGuards(RateLimitGuard)`, or everywhere as `APP_GUARD`.
- *
- * ```ts
- * @Post("chat")
- * @RateLimit({ resource: "chat", consume: { rpm: 1, tpm: 500 } })
- * ```
+ * with `@UseGuards(RateLimitGuard)`, or everywhere as `APP_GUARD`. Written beside `@Post("chat")`:
+ * `@RateLimit({ resource: "chat", consume: { rpm: 1, tpm: 500 } })`.
  */
 export function RateLimit<In = NestRequest>(options: NestRateLimitOptions<In>): CustomDecorator {
   checkPart(options as NestRateLimitOptions<never>);

@@ -53,7 +53,8 @@ test("the package is lean: small, in few files, without source maps, and install
   // 5.7 MB, 19.6 MB and 3,050 files before library and command line were one bundle, and a declaration was there once.
   // 1.2 MB before the entries for frameworks, LLM clients, telemetry and other machines.
   assert.ok(packedBytes < 1_500_000, `${packedBytes} bytes packed`);
-  assert.ok(bytes < 3_500_000, `${bytes} bytes`);
+  // 3.5 MB before those entries.
+  assert.ok(bytes < 3_600_000, `${bytes} bytes`);
   assert.ok(files.length < 400, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
@@ -102,9 +103,9 @@ test("no link of the README leads out of the package", async () => {
 });
 
 test("every entry point that package.json names can be imported by its name", async () => {
-  // A construct extends one of CDK's, and instruments are those of OpenTelemetry's API: there is nothing to import without them.
-  // Both have tests of their own.
-  const names = (await entryNames()).filter((name) => name !== "./cdk" && name !== "./otel");
+  // A construct extends one of CDK's, instruments are those of OpenTelemetry's API, decorators those of Nest: there is nothing to
+  // import without them. They have tests of their own.
+  const names = (await entryNames()).filter((name) => !["./cdk", "./otel", "./nest"].includes(name));
   assert.ok(names.includes("."));
   const imports = names.map((name, i) => `import * as e${i} from "${name.replace(".", "zae-limiter")}";`);
   const counts = names.map((_, i) => `Object.keys(e${i}).length`);
@@ -463,8 +464,8 @@ test("the middleware of a framework adds little to a bundle with a limiter, and 
     const program = `import { rateLimit } from "zae-limiter/${name}"; console.log(rateLimit);`;
     const alone = await bundled(program);
     assert.deepEqual([alone.imports, alone.warnings], [[], []], name);
-    // Most of it is what a limiter has too: errors, leases, checks of limits.
-    assert.ok(alone.bytes < 71_000, `${name}: ${alone.bytes} bytes`);
+    // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests.
+    assert.ok(alone.bytes < 72_500, `${name}: ${alone.bytes} bytes`);
     const { bytes } = await bundled(program + limiter);
     assert.ok(bytes - without < 16_000, `${name} adds ${bytes - without} bytes`);
   }
