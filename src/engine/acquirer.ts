@@ -151,8 +151,10 @@ export class Acquirer {
       checkRefusal(refusal);
       return refusal;
     } catch (error) {
-      if (!(error instanceof RateLimiterUnavailable)) throw error;
-      return this.unavailable(request, demands, error);
+      if (error instanceof RateLimiterUnavailable) return this.unavailable(request, demands, error);
+      if (!isByConfig(error) || !this.#outdated(demands.map(({ link }) => link))) throw error;
+      this.configCache.expire();
+      return this.peek(request, waiting);
     }
   }
 

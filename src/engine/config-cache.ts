@@ -198,11 +198,19 @@ export class ConfigCache {
       how === "any" ? this.#config.resolve(entityId, resource) : this.#config.resolve(entityId, resource, "consistent");
     if (!(resolved instanceof Promise)) return this.#remember(bucket, resolved, read);
     const link = resolved
-      .then((config) => this.#remember(bucket, config, read))
-      .finally(() => {
-        if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
-      });
+      .then((config) => {
+        // Levels that conflicted may have been mended while the answer was on its way.
+        if (config.problem === undefined || this.#config.generation() === read.generation) {
+          return this.#remember(bucket, config, read);
+        }
+        done();
+        return this.#load(entityId, resource, nowMs, how);
+      })
+      .finally(() => done());
     const loading: Loading = { number: read.number, how, link };
+    const done = () => {
+      if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
+    };
     this.#loading.set(bucket.id, loading);
     return link;
   }
