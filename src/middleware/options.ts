@@ -96,9 +96,9 @@ export interface RateLimitOptions<In> {
    */
   readonly onUnavailable?: "block" | "allow";
   /** Hears of every refusal. What it throws is published on the channel `degraded`. Default: none. */
-  readonly onRefused?: (refused: RefusedRequest) => MaybePromise<void>;
+  readonly onRefused?: (refused: RefusedRequest) => unknown;
   /** Hears of every lease that was closed. What it throws is published on the channel `degraded`. Default: none. */
-  readonly onClosed?: (closed: ClosedRequest) => MaybePromise<void>;
+  readonly onClosed?: (closed: ClosedRequest) => unknown;
 }
 
 /** The options, checked; what is the same for all requests is worked out. */
