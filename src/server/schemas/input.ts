@@ -171,7 +171,7 @@ export const totalsBody = z
     ).optional(),
     ifAbsent: told(z.boolean(), "true: sets them only if there are none. Default: false.").optional(),
   })
-  .openapi({ example: { limits: ["usd:100,reset=monthly"] } });
+  .openapi({ example: { limits: ["usd:$50/month"] } });
 
 export const limitsBody = totalsBody
   .extend({
