@@ -151,7 +151,7 @@ export function nextTransact<Result>(
     case "installing": {
       const [write] = phase.writes;
       if (write?.key.sheet !== undefined) return { do: "sheet", write };
-      if (write !== undefined) return { do: "write", write, atMs: plan.readingMs, set: undefined };
+      if (write !== undefined) return { do: "write", write, atMs: plan.readingMs, set: undefined, prepares: true };
       return settle(phase.next, wholes);
     }
     default:

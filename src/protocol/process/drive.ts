@@ -51,7 +51,7 @@ export async function drive<Progress, Act extends Action, Result>(
         event = await read(context, action, timeLeft(untilMs, budget, nowMs));
         break;
       case "write": {
-        attempts++;
+        if (action.prepares === undefined) attempts++;
         const sentAtSequence = context.caches.sequence;
         const timeoutMs = timeLeft(untilMs, budget, nowMs);
         let first: ItemAnswer;

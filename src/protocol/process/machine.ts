@@ -62,6 +62,8 @@ export interface WriteAction {
   readonly write: ItemWrite;
   readonly atMs: number;
   readonly set: LimitSet | undefined;
+  /** It only prepares what is decided after the next read; how many of them there are depends on the shards, not on others. */
+  readonly prepares?: true;
 }
 
 export interface TransactAction {

@@ -5,7 +5,7 @@ const CALL_MS = 5_000;
 
 /** How often one kind of work is tried, and how long it waits in between. */
 export interface RetryPolicy {
-  /** Writes, transactions and consistent reads that may be needed to come to a decision, where others write too. */
+  /** Writes, transactions and consistent reads that may be needed to come to a decision, where others write too; not what prepares it. */
   readonly attempts: number;
   /** More of them for each limit: every failed write teaches one side of one limit's capacity. */
   readonly attemptsPerLimit: number;
