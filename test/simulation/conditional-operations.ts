@@ -72,7 +72,9 @@ export class Purchased {
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
       for (const by of others === undefined ? [operation] : [others, { set, origin: OLDER }]) {
-        model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
+        this.#context.promise.brought(bucket.id, model, () =>
+          model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0)),
+        );
       }
       model.advance(trace.readingMs);
       return [{ change, model, image }];

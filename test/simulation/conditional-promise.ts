@@ -75,6 +75,8 @@ export class PromiseLedger {
   readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
   /** Until when a quota may hold less than its period leaves: shards were joined that knew the period by different numbers. */
   readonly #lessUntilMs = new Map<string, number>();
+  /** The end of the latest period within which a shard came to another rule for a quota: it had begun the period by the one before. */
+  readonly #heardUntilMs = new Map<string, number>();
 
   /** What is wrong now that this was written; empty when nothing is. */
   wrote(write: LimitWrite): string[] {
@@ -116,6 +118,22 @@ export class PromiseLedger {
     this.#lessUntilMs.set(id, Math.max(untilMs, this.#lessUntilMs.get(id) ?? untilMs));
   }
 
+  /**
+   * Limits come to one shard. A quota that it knew by another rule has begun its period by that one, while shards that heard of the new
+   * rule in the period before begin this one by it: the bucket has what they hold together when the last of them has come.
+   */
+  brought<Brought>(bucketId: string, model: ModelBucket, bring: () => Brought): Brought {
+    const before = new Map(model.limits.map(({ limit }) => [limit.name, JSON.stringify(limit)]));
+    const brought = bring();
+    for (const { limit, period } of model.limits) {
+      const terms = before.get(limit.name);
+      if (period === undefined || terms === undefined || terms === JSON.stringify(limit)) continue;
+      const id = idOf(bucketId, limit.name);
+      this.#heardUntilMs.set(id, Math.max(period.untilMs, this.#heardUntilMs.get(id) ?? period.untilMs));
+    }
+    return brought;
+  }
+
   /** What was bought, or given back by an operator: it may be taken once more. */
   gained(bucketId: string, limit: Limit, milli: bigint, period: ModelPeriod | undefined): void {
     this.goesBy(bucketId, limit, period);
@@ -143,7 +161,7 @@ export class PromiseLedger {
 
   /** The bucket is gone, and with it what was promised. */
   forgetAll(bucketId: string): void {
-    for (const all of [this.#runs, this.#periods, this.#quotas, this.#lessUntilMs]) {
+    for (const all of [this.#runs, this.#periods, this.#quotas, this.#lessUntilMs, this.#heardUntilMs]) {
       for (const id of all.keys()) if (id.startsWith(`${bucketId}\n`)) all.delete(id);
     }
   }
@@ -168,7 +186,9 @@ export class PromiseLedger {
       );
       const apart = held - due.milli;
       const rounding = BigInt(most) + due.rounding;
-      const mayBeLess = (latest.period?.untilMs ?? 0) <= (this.#lessUntilMs.get(idOf(bucketId, name)) ?? 0);
+      const id = idOf(bucketId, name);
+      const lessUntilMs = Math.max(this.#lessUntilMs.get(id) ?? 0, this.#heardUntilMs.get(id) ?? 0);
+      const mayBeLess = (latest.period?.untilMs ?? 0) <= lessUntilMs;
       if (apart <= rounding && (apart >= -rounding || mayBeLess)) return [];
       return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due.milli}`];
     });
@@ -188,6 +208,9 @@ export class PromiseLedger {
     const quota = this.#quotas.get(idOf(bucketId, limit.name));
     if (quota === undefined || quota.terms !== terms) return undefined;
     if (period.untilMs <= quota.unmeasuredMs && !this.#measure(bucketId, latest, all)) return undefined;
+    const id = idOf(bucketId, limit.name);
+    const isHeardWithin = period.untilMs <= (this.#heardUntilMs.get(id) ?? Number.NEGATIVE_INFINITY);
+    if (isHeardWithin && this.#measure(bucketId, latest, all)) this.#heardUntilMs.delete(id);
     const known = this.#periods.get(periodId(bucketId, limit, period));
     if (known === undefined) return undefined;
     // What was taken before its capacity was lowered comes back as far as there is room in the whole bucket.

@@ -345,7 +345,9 @@ export class ConditionalRecorder {
   ): void {
     const heldMs = Math.max(trace.heldMs ?? 0, Number(before?.[LW] ?? 0));
     const since = this.#context.journal.countMet(origin, model.metMs);
-    const isChanged = model.bring(set, origin, Math.max(readingMs, model.epochMs), heldMs);
+    const isChanged = this.#promise.brought(bucket.id, model, () =>
+      model.bring(set, origin, Math.max(readingMs, model.epochMs), heldMs),
+    );
     if (!isChanged || since === 0) return;
     // What was promised by the limits in between is not that of any one set.
     for (const limit of model.limits) this.#promise.lost(bucket.id, limit);
