@@ -161,8 +161,7 @@ export class ModelLimit {
   change(limit: Limit): void {
     const [before, brim] = [this.#limit, this.brimMilli];
     const level = this.levelMilli(this.#epochMs);
-    const { windowStartMs } = this.#period;
-    const byHand = this.period?.byHand ?? 0;
+    const [{ windowStartMs }, byHand] = [this.#period, this.period?.byHand ?? 0];
     const held = { level, brim, inForce: this.#inForce, windowStartMs };
     this.#past = pastWith(this.#past, before, held, this.#epochMs, this.#calendar);
     // Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken.
@@ -311,10 +310,9 @@ export class ModelLimit {
   }
 
   /**
-   * How far the writes so far stay below the promise at a reading, in millitokens; negative: over-admitted. Of what drips:
-   * the least, over every take or debit so far, of the capacity in force at that one + r(reading) - r(of that one) -
-   * (taken + debited - given back from it on), with r through all windows between. Of a quota: what its period allows,
-   * less what was granted in it.
+   * How far the writes so far stay below the promise at a reading, in millitokens; negative: over-admitted. Of what drips: the least, over
+   * every take or debit so far, of the capacity in force at that one + r(reading) - r(of that one) - (taken + debited - given back from it
+   * on), with r through all windows between. Of a quota: what its period allows, less what was granted in it.
    */
   slackMilli(readingMs: number): bigint {
     if (this.#limit.soft) return 0n;
@@ -328,7 +326,7 @@ export class ModelLimit {
     // A clock behind the epoch counts as the epoch.
     const isPast = this.#past.filledAtMs <= Math.max(readingMs, this.#epochMs);
     if (!isPast && this.levelMilli(readingMs) < this.#past.brim) return false;
-    if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
+    if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined || this.#mayBeClosed;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
     // All of it is there in the window of now, and nothing is out: the other windows find it full, too.
@@ -336,6 +334,14 @@ export class ModelLimit {
     if (this.#resets) return this.#toppedUp === 0n && (this.levelMilli(readingMs) >= least || isUntouched());
     const spent = this.#marks.some(({ spends }) => spends);
     return !spent || this.#left(readingMs, (mark) => mark.spends) >= least * this.#unitsPerMilli;
+  }
+
+  /** Whether a store may have this session full and closed, where only the store can say so. */
+  get #mayBeClosed(): boolean {
+    const [past, other] = [this.#pastDoubt, this.#otherStart];
+    if (this.#toppedUp > 0n || (past !== undefined && this.#period.granted > past.granted)) return false;
+    if (other !== undefined && other.windowStartMs === undefined) return true;
+    return past !== undefined && (past.wasClosed || this.levelMilli(this.#epochMs) >= this.brimMilli);
   }
 
   get #resets(): boolean {
@@ -387,9 +393,8 @@ export class ModelLimit {
 
   #inForceAt(atMs: number): InForce {
     const inForce = partOf(inForceAt(this.#limit, atMs, this.#calendar), this.#part);
-    if (this.#unitsPerMilli % BigInt(inForce.periodMs) === 0n) return inForce;
-    throw new RangeError(
-      `A refill period of ${inForce.periodMs} ms is not exact in this model; name it among the model's periods.`,
-    );
+    const { periodMs } = inForce;
+    if (this.#unitsPerMilli % BigInt(periodMs) === 0n) return inForce;
+    throw new RangeError(`A refill period of ${periodMs} ms is not exact in this model; name it among its periods.`);
   }
 }
