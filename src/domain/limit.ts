@@ -187,6 +187,14 @@ export const Limit: LimitMakers = limitMakers({
   problemOf: () => "This entry point has no calendar; use the Limit of `zae-limiter`",
 });
 
+/** What `checkLimit` answered: frozen with all that it holds, so that what was found out about one stays true. */
+const MADE = new WeakSet<object>();
+
+/** Whether a limit was made here, and so can never change; one that is only frozen may hold what is not. */
+export function isMade(limit: unknown): boolean {
+  return MADE.has(limit as object);
+}
+
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
 function checkLimit<Name extends string, Measure extends string>(
   limit: Limit<Name, Measure>,
@@ -218,13 +226,15 @@ function checkLimit<Name extends string, Measure extends string>(
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule = limit.schedule === undefined ? undefined : checkSchedule(base, limit.schedule, resets, calendar);
-  return Object.freeze({
+  const made = Object.freeze({
     ...base,
     ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
     ...fields,
   });
+  MADE.add(made);
+  return made;
 }
 
 /** A list of limits, each checked, no name twice, in the order given. Empty is refused: it would mean "no limit at all". */

@@ -196,15 +196,10 @@ export class Acquirer {
     const buckets: BucketsMaybeInPlace = this.#deps.scope.buckets;
     if (buckets.takeOne === undefined || !isPlain(request) || request.resource === TOTAL_RESOURCE) return undefined;
     const nowMs = this.#deps.clock.now();
-    const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (
-      link === undefined ||
-      this.#isUnknown(link) ||
-      this.deny.knows(link.bucket.id) ||
-      this.#requestLimits.knows(link.bucket.id)
-    ) {
-      return undefined;
-    }
+    const stored = this.configCache.singleLink(request.entityId, request.resource, nowMs);
+    if (stored === undefined || this.#isUnknown(stored) || this.deny.knows(stored.bucket.id)) return undefined;
+    const link = this.#requestLimits.inPlace(stored, request.limits, nowMs);
+    if (link === undefined) return undefined;
     const take = amountsIfValid(request, link, this.#settings);
     if (take === undefined || take.length === 0) return undefined;
     const answer = buckets.takeOne(link, take, nowMs, link.generation);

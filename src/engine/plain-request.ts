@@ -4,10 +4,10 @@ import type { ChainLink } from "./config-cache.ts";
 import { type AcquireRequest, hasOnlyKnownNames } from "./request.ts";
 import type { Settings } from "./settings.ts";
 
-/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
+/** Whether a request asks for nothing but tokens of one resource: the rest is for the steps. */
 export function isPlain(request: AcquireRequest): boolean {
   if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
-  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  if (request.also !== undefined || request.signal !== undefined) return false;
   return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 

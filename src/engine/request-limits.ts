@@ -1,7 +1,7 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { CronCheck } from "../domain/calendar.ts";
-import { checkLimits, type Limit } from "../domain/limit.ts";
+import { checkLimits, isMade, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { ChainLink } from "./config-cache.ts";
 
@@ -12,6 +12,15 @@ export type Purpose = "write" | "question";
 interface Since {
   readonly set: LimitSet;
   readonly asOfMs: number;
+  /** The link that it stands in for, as last asked for, and what was made of it: most requests ask for the same again. */
+  of?: ChainLink;
+  link?: ChainLink;
+}
+
+/** A list of limits that was checked. */
+interface CheckedList {
+  readonly given: readonly Limit[];
+  readonly set: LimitSet;
 }
 
 /**
@@ -20,6 +29,8 @@ interface Since {
  */
 export class RequestLimits {
   readonly #since: BoundedMap<Since>;
+  /** Lists that were checked, by their first limit. Whoever gave one may change it since; its limits are those of makers, and cannot. */
+  readonly #checked = new WeakMap<Limit, CheckedList>();
   /** Whether limits were ever given: until then stored ones need no look here. */
   #used = false;
   readonly #calendar: CronCheck;
@@ -27,11 +38,6 @@ export class RequestLimits {
   constructor(calendar: CronCheck, bucketsMax: number) {
     this.#calendar = calendar;
     this.#since = new BoundedMap(bucketsMax / 2);
-  }
-
-  /** Whether limits were given for this bucket lately. */
-  knows(bucketId: string): boolean {
-    return this.#used && this.#since.get(bucketId) !== undefined;
   }
 
   /**
@@ -47,14 +53,44 @@ export class RequestLimits {
     if (given === undefined && !this.#used) return chain;
     return chain.map((link, level) =>
       level === 0 && given !== undefined
-        ? this.#override(link, given, nowMs, purpose)
+        ? this.#override(link, this.#setOf(given), nowMs, purpose)
         : this.#stored(link, nowMs, purpose),
     );
   }
 
-  #override(link: ChainLink, limits: readonly Limit[], nowMs: number, purpose: Purpose): ChainLink {
-    const given = limitSet(checkLimits(limits, this.#calendar));
-    const { set, asOfMs } = this.#sinceWhen(link.bucket, given, nowMs, purpose);
+  /**
+   * The one level of a chain as it counts now, where that is quickly said: by limits that were checked before, or by the stored ones
+   * of a bucket that saw no others lately.
+   */
+  inPlace(link: ChainLink, given: readonly Limit[] | undefined, nowMs: number): ChainLink | undefined {
+    if (given === undefined) {
+      return this.#used && this.#since.get(link.bucket.id) !== undefined ? undefined : link;
+    }
+    const set = this.#setKnown(given);
+    return set === undefined ? undefined : this.#override(link, set, nowMs, "write");
+  }
+
+  #setOf(limits: readonly Limit[]): LimitSet {
+    const known = this.#setKnown(limits);
+    if (known !== undefined) return known;
+    const given: readonly Limit[] = Array.isArray(limits) ? [...limits] : limits;
+    const set = limitSet(checkLimits(given, this.#calendar));
+    if (given.every(isMade)) this.#checked.set(given[0] as Limit, { given, set });
+    return set;
+  }
+
+  #setKnown(limits: readonly Limit[]): LimitSet | undefined {
+    if (!Array.isArray(limits)) return undefined;
+    const checked = this.#checked.get(limits[0]);
+    if (checked === undefined || checked.given.length !== limits.length) return undefined;
+    for (let i = 1; i < limits.length; i++) if (limits[i] !== checked.given[i]) return undefined;
+    return checked.set;
+  }
+
+  #override(link: ChainLink, given: LimitSet, nowMs: number, purpose: Purpose): ChainLink {
+    const since = this.#sinceWhen(link.bucket, given, nowMs, purpose);
+    if (since.of === link && since.link !== undefined) return since.link;
+    const { set, asOfMs } = since;
     const { reading, changedMs } = link.origin;
     const origin: SetOrigin = {
       asOfMs,
@@ -63,7 +99,9 @@ export class RequestLimits {
       // Stored limits do not count on the bucket meanwhile: what was changed of them by now is over when they return.
       ...(changedMs === undefined ? {} : { changedMs }),
     };
-    return { ...link, set, limits: set.limits, charged: set, origin };
+    since.of = link;
+    since.link = { ...link, set, limits: set.limits, charged: set, origin };
+    return since.link;
   }
 
   #stored(link: ChainLink, nowMs: number, purpose: Purpose): ChainLink {
@@ -75,7 +113,7 @@ export class RequestLimits {
   #sinceWhen(bucket: BucketKey, set: LimitSet, nowMs: number, purpose: Purpose): Since {
     const last = this.#since.get(bucket.id);
     if (last?.set.signature === set.signature) return last;
-    const now = { set, asOfMs: nowMs };
+    const now: Since = { set, asOfMs: nowMs };
     if (purpose === "write") {
       this.#used = true;
       this.#since.set(bucket.id, now);

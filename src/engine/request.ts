@@ -125,8 +125,9 @@ const REQUEST = new KnownNames<AcquireRequest>({
 export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   let names = 0;
   for (const _ in request) names++;
-  const { entityId, resource, consume } = request;
-  if (names === 3 && entityId !== undefined && resource !== undefined && consume !== undefined) return true;
+  const { entityId, resource, consume, limits } = request;
+  const usual = limits === undefined ? 3 : 4;
+  if (names === usual && entityId !== undefined && resource !== undefined && consume !== undefined) return true;
   return REQUEST.areAll(request);
 }
 

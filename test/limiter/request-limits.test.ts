@@ -79,5 +79,62 @@ for (const [name, openStore] of EVERY_STORE) {
       const [given] = await limiter.available({ ...org, limits: GIVEN });
       assert.equal(given?.capacity, 1_000);
     });
+
+    test("a list that its owner changes between two requests counts as it is now, not as it was checked", async (t) => {
+      const { limiter } = await open(t);
+      const fresh = { entityId: "changing", resource: "llm" };
+      const limits: Limit[] = [Limit.perMinute("q", 10), Limit.perMinute("r", 10)];
+      assert.ok((await limiter.tryAcquire({ ...fresh, consume: { q: 1, r: 1 }, limits })).ok);
+      assert.ok((await limiter.tryAcquire({ ...fresh, consume: { q: 1, r: 1 }, limits })).ok);
+      limits[1] = Limit.perMinute("r", 5);
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { q: 1, r: 6 }, limits }), NEVER);
+      limits.pop();
+      const unknown = { name: "ValidationError", code: "limit_unknown" };
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { r: 1 }, limits }), unknown);
+      limits.push(limits[0] as Limit);
+      const twice = { name: "ValidationError", code: "limit_duplicate" };
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits }), twice);
+    });
+
+    test("limits that are no maker's may change between two requests, and are checked at each", async (t) => {
+      const { limiter } = await open(t);
+      const fresh = { entityId: "changing", resource: "llm" };
+      const made = { name: "q", capacity: 10, refillAmount: 10, refillPeriodMs: 60_000 };
+      let capacity = 10;
+      const computed = Object.freeze({
+        ...made,
+        name: "r",
+        get capacity() {
+          return capacity;
+        },
+      });
+      const limits = Object.freeze([made, computed]);
+      assert.ok((await limiter.tryAcquire({ ...fresh, consume: { q: 1, r: 1 }, limits })).ok);
+      made.capacity = 5;
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { q: 6 }, limits }), NEVER);
+      capacity = 4;
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { r: 5 }, limits }), NEVER);
+      made.capacity = 0.5;
+      const invalid = { name: "ValidationError", code: "limit_invalid" };
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits }), invalid);
+    });
+
+    test("the same limits given again and again take every token once, and stored ones return after them", async (t) => {
+      const { limiter, clock } = await open(t);
+      const fresh = { entityId: "again", resource: "llm" };
+      const limits = [Limit.perMinute("q", 3)];
+      const granted = [];
+      for (let i = 0; i < 5; i++) granted.push((await limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits })).ok);
+      assert.deepEqual(granted, [true, true, true, false, false]);
+      await clock.advance(20_000);
+      assert.ok((await limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits })).ok);
+      assert.equal((await limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits })).ok, false);
+      await limiter.setAccess(fresh, "disabled");
+      await assert.rejects(limiter.tryAcquire({ ...fresh, consume: { q: 1 }, limits }), { code: "resource_disabled" });
+      await limiter.setAccess(fresh, "inherit");
+      await clock.advance(60_000);
+      const [held] = (await limiter.acquire({ ...fresh, consume: { q: 1 } })).remaining;
+      assert.equal(held?.capacity, 10);
+    });
   });
 }
