@@ -117,6 +117,11 @@ export class Acquirer {
     return runAsyncOr(this.#steps(request, "async", waiting, draft), (e) => this.nearResources.rethrow(e, request));
   }
 
+  /** The shortest way alone, for a request to which nobody listens: undefined where it needs another, and nothing has happened. */
+  attemptAtOnce(request: AcquireRequest): Granted | undefined {
+    return this.#lifecycle.isOpen && !this.watch.isActive ? this.#fastPath(request, undefined) : undefined;
+  }
+
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
     this.#lifecycle.requireOpen();

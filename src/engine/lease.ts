@@ -23,6 +23,9 @@ export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 /** The calendar by which its quotas reset. */
 export let calendarOfLease: (lease: Lease) => Calendar;
 
+/** Settles a lease that has nothing to store, and says so; false: nothing was done. What was closed before counts as settled. */
+export let settledAtOnce: (lease: Lease) => boolean;
+
 /**
  * Tokens that were taken for a piece of work. Correct them while it runs. `settle` keeps them, `rollback` gives all of
  * them back. `await using lease = …` rolls back unless the lease was settled, as a database transaction does.
@@ -31,6 +34,14 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   static {
     partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
     calendarOfLease = (lease) => lease.core.maker.calendar;
+    settledAtOnce = (lease) => {
+      // What a client gave is no lease of this class.
+      if (!(#others in lease)) return false;
+      if (lease.core.status !== "open") return true;
+      if (lease.#others !== undefined || lease.hasChanged) return false;
+      lease.#close("settled");
+      return true;
+    };
   }
 
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;

@@ -77,8 +77,10 @@ export function headersOf(told: Lease | Refusal | LimiterError, form: HeaderForm
   if (told instanceof RateLimiterUnavailable) return { "retry-after": "1" };
   const position = positionOf(told);
   if (position === undefined) return {};
-  const standings = form.levels === "all" ? position.standings : position.standings.filter(({ level }) => level === 0);
-  const all = { ...position, standings };
+  const isShown = form.levels === "all" || position.standings.every(({ level }) => level === 0);
+  const standings = isShown ? position.standings : position.standings.filter(({ level }) => level === 0);
+  const all = isShown ? position : { ...position, standings };
+  if (form.headers === "draft-10" && position.refused === undefined) return grantHeaders(standings, form.units);
   const draft = form.headers === "legacy" ? {} : draftFields(all, form.units);
   const legacy = form.headers === "draft-10" ? {} : legacyFields(all);
   return { ...draft, ...legacy, ...retryAfter(position.refused?.retryAfterMs) };

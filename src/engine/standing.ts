@@ -30,11 +30,12 @@ export function standingsOf(
   state: BucketState,
   { nowMs, calendar }: StandingTime,
 ): readonly LimitStanding[] {
-  const names = limits?.map(({ name }) => name) ?? configured(state);
-  return names.flatMap((name) => {
+  const standings: LimitStanding[] = [];
+  for (const name of limits === undefined ? configured(state) : limits.map((limit) => limit.name)) {
     const held = findLimit(state, name);
-    return held === undefined ? [] : [standingOf(held, { bucket, level }, state, { nowMs, calendar })];
-  });
+    if (held !== undefined) standings.push(standingOf(held, { bucket, level }, state, { nowMs, calendar }));
+  }
+  return standings;
 }
 
 /** The standing of one limit that the state has. */
@@ -91,6 +92,17 @@ function finite(ms: number): number | null {
 
 /** How every limit stands that a lease was taken from; a total that several of its resources share stands once. */
 export function standingsOfParts(parts: readonly LeasePart[], calendar: Calendar): readonly LimitStanding[] {
+  const [only] = parts;
+  // Nearly every lease is of one bucket: what follows is for all of them, and costs as much as the take.
+  if (parts.length === 1 && only !== undefined) {
+    const { demands, taken, takenAtMs } = only;
+    const [demand] = demands;
+    const state = demand === undefined || demand.take.length === 0 ? undefined : taken[0]?.state;
+    if (demands.length === 1 && demand !== undefined && state !== undefined) {
+      const { bucket, set, limits } = demand;
+      return standingsOf({ bucket, set, limits, level: 0 }, state, { nowMs: takenAtMs, calendar });
+    }
+  }
   const seen = new Set<string>();
   return parts.flatMap(({ demands, taken, takenAtMs }) => {
     const positions = positionsOf(demands.map(({ bucket }) => bucket));

@@ -39,8 +39,7 @@ export function rateLimit(options: ExpressRateLimitOptions): RequestHandler {
   const handler = checkHandler(options.handler);
   return (req, res, next) => {
     const arrival = { address: () => req.ip, signal: () => signalOf(res) };
-    // Two functions, not a chain: what `next` throws must not come back to `next`.
-    gate.decide(req, arrival).then((decision) => proceed(decision, handler, { req, res, next }), next);
+    gate.whenDecided(req, arrival, (decision) => proceed(decision, handler, { req, res, next }), next);
   };
 }
 

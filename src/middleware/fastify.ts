@@ -84,9 +84,8 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
     }
     const arrival = { address: () => request.ip, signal: () => signalOf(reply.raw) };
     const errorOf = () => thrown.get(request);
-    limit.gate
-      .decide(request, arrival)
-      .then((decision) => proceed(decision, limit, { request, reply, next, errorOf }), next);
+    const inHook = { request, reply, next, errorOf };
+    limit.gate.whenDecided(request, arrival, (decision) => proceed(decision, limit, inHook), next as Failed);
   };
   if (hook === "onRequest") {
     app.addHook("onRequest", decideAbout);
@@ -114,6 +113,8 @@ interface RegisterOptions {
 function limitOf(options: FastifyRouteRateLimitOptions): RouteLimit {
   return { gate: new Gate(checkOptions(options, ["handler"])), handler: checkHandler(options.handler) };
 }
+
+type Failed = (error: unknown) => void;
 
 interface InHook {
   readonly request: FastifyRequest;

@@ -2,8 +2,10 @@ import type { Tokens } from "../domain/amounts.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { entityIdOf, resourceOf } from "../domain/text-names.ts";
+import type { Acquirer } from "../engine/acquirer.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
+import { partsIfLimiter } from "../engine/limiter-parts.ts";
 import type { Outcome } from "../engine/outcome.ts";
 import { exceededBy } from "../engine/refused.ts";
 import type { AcquireRequest } from "../engine/request.ts";
@@ -53,36 +55,90 @@ interface FixedCost {
   readonly consume: Tokens;
 }
 
+/** One request, and what it is decided by. */
+interface Asking<In> {
+  readonly input: In;
+  readonly arrival: Arrival;
+  readonly shadow: boolean;
+  readonly limiter: Acquiring;
+}
+
 /** Decides about the requests of one middleware. */
 export class Gate<In> {
   readonly #options: CheckedOptions<In>;
   /** All requests ask for the same; only the entity differs. */
   readonly #isFixed: boolean;
   #limiter: Acquiring | Promise<Acquiring>;
+  /** Of a limiter of this process; undefined for a client. */
+  #acquirer: Acquirer | undefined;
 
   constructor(options: CheckedOptions<In>) {
     this.#options = options;
     this.#isFixed = ![options.resource, options.limits, options.consume].some((each) => typeof each === "function");
     this.#limiter = options.limiter;
-    if (!isPromise(options.limiter)) return;
+    if (!isPromise(options.limiter)) {
+      this.#acquirer = partsIfLimiter(options.limiter)?.acquirer;
+      return;
+    }
     // A limiter that could not be opened fails the requests that need it, not the process.
     options.limiter.then(
       (opened) => {
         this.#limiter = opened;
+        this.#acquirer = partsIfLimiter(opened)?.acquirer;
       },
       () => {},
     );
   }
 
-  /** Takes what the request costs. Throws what functions of the options throw, and errors of the program. */
-  async decide(input: In, arrival: Arrival): Promise<Decision> {
-    // Only what is a promise is waited for: each wait would be a turn of the queue more for every request.
-    const { skip, shadow: mode, key, onUnavailable } = this.#options;
-    if (skip !== undefined && (await skip(input))) return SKIPPED;
+  /** Decides, and calls back with the decision or with what was thrown: at once where nothing had to be waited for. */
+  whenDecided(
+    input: In,
+    arrival: Arrival,
+    proceed: (decision: Decision) => void,
+    failed: (error: unknown) => void,
+  ): void {
+    let decided: MaybePromise<Decision>;
+    try {
+      decided = this.decide(input, arrival);
+    } catch (error) {
+      failed(error);
+      return;
+    }
+    // Two functions, not a chain: what `proceed` throws must not come back to `failed`.
+    if (isPromise(decided)) decided.then(proceed, failed);
+    else proceed(decided);
+  }
+
+  /**
+   * Takes what the request costs. Throws, or rejects with, what functions of the options throw, and errors of the program. Only what
+   * is a promise is waited for: each wait would be a turn of the queue more for every request.
+   */
+  decide(input: In, arrival: Arrival): MaybePromise<Decision> {
+    const { skip, shadow } = this.#options;
+    const limiter = this.#limiter;
+    if (skip !== undefined || typeof shadow === "function" || isPromise(limiter)) return this.#decide(input, arrival);
+    return this.#keyed({ input, arrival, shadow, limiter });
+  }
+
+  async #decide(input: In, arrival: Arrival): Promise<Decision> {
+    const { skip, shadow: mode } = this.#options;
+    if (await skip?.(input)) return SKIPPED;
     const shadow = typeof mode === "function" ? await mode(input) : mode;
-    const limiter = isPromise(this.#limiter) ? await this.#limiter : this.#limiter;
-    const keyed = key === undefined ? keyOfAddress(arrival.address()) : key(input);
-    const text = isPromise(keyed) ? await keyed : keyed;
+    return this.#keyed({ input, arrival, shadow, limiter: await this.#limiter });
+  }
+
+  #keyed(asking: Asking<In>): MaybePromise<Decision> {
+    const { key } = this.#options;
+    const text = key === undefined ? keyOfAddress(asking.arrival.address()) : key(asking.input);
+    return isPromise(text) ? this.#keyedLater(text, asking) : this.#named(text, asking);
+  }
+
+  async #keyedLater(text: Promise<string | null | undefined>, asking: Asking<In>): Promise<Decision> {
+    return this.#named(await text, asking);
+  }
+
+  #named(text: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
+    const { shadow, limiter } = asking;
     if (text === undefined || text === null || text === "") return this.#failed(keyMissing(), shadow);
     let entityId: string;
     try {
@@ -90,13 +146,26 @@ export class Gate<In> {
     } catch (error) {
       return this.#failed(error, shadow);
     }
-    const asked = this.#isFixed ? this.#fixed(entityId) : await this.#asked(entityId, input);
+    if (!this.#isFixed) return this.#askedLater(entityId, asking);
+    const request = this.#fixed(entityId);
+    const isPlain = !shadow && this.#options.wait === undefined;
+    const granted = isPlain ? this.#acquirer?.attemptAtOnce(request) : undefined;
+    if (granted !== undefined) return this.#granted(granted.lease, limiter, request, shadow);
+    return this.#take(request, asking);
+  }
+
+  async #askedLater(entityId: string, asking: Asking<In>): Promise<Decision> {
+    return this.#take(await this.#asked(entityId, asking.input), asking);
+  }
+
+  async #take(asked: AcquireRequest, { arrival, shadow, limiter }: Asking<In>): Promise<Decision> {
     const request = this.#waiting(asked, arrival, shadow);
     let outcome: Outcome;
     try {
       outcome = await limiter.tryAcquire(request);
     } catch (error) {
       if (request.signal?.aborted) return GONE;
+      const { onUnavailable } = this.#options;
       if (onUnavailable !== "allow" || !(error instanceof RateLimiterUnavailable)) return this.#failed(error, shadow);
       tellDegraded(limiter, request, "a request passed uncounted", error);
       return PASSED;
@@ -129,7 +198,7 @@ export class Gate<In> {
 
   #granted(lease: Lease, limiter: Acquiring, request: AcquireRequest, shadow: boolean): MaybePromise<Decision> {
     const options = this.#options;
-    const open = new RequestLease(lease, limiter, request, options);
+    const open = new RequestLease(lease, { limiter, lifecycle: this.#acquirer?.listeners.lifecycle }, request, options);
     if (lease.degraded !== false && options.onUnavailable === "block" && !shadow) {
       const error = new RateLimiterUnavailable(`The store is unavailable: ${lease.degraded}.`);
       return open.close({ kind: "error", error }).then(() => this.#failed(error, shadow));

@@ -18,8 +18,9 @@ export function onceEnded(
     ended();
     return;
   }
-  response.once("finish", finished);
-  response.once("close", ended);
+  // Not by `once`: `close` counts the first call only, and taking listeners off costs more than the calls.
+  response.on("finish", finished);
+  response.on("close", ended);
 }
 
 /** A signal that is aborted when the client leaves before the response has ended. */

@@ -1,26 +1,35 @@
 import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
-import type { Lease } from "../engine/lease.ts";
-import { partsIfLimiter } from "../engine/limiter-parts.ts";
+import { type Lease, settledAtOnce } from "../engine/lease.ts";
+import type { Lifecycle } from "../engine/lifecycle.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type About, tellDegraded, tellNotStored } from "./degraded.ts";
 import type { CheckedOptions, RequestOutcome } from "./options.ts";
+
+/** Who gave a lease; `lifecycle` is that of a limiter of this process. */
+interface Giver {
+  readonly limiter: Acquiring;
+  readonly lifecycle: Lifecycle | undefined;
+}
+
+const DONE = Promise.resolve();
 
 /** The lease of one request, until the first of its ends. */
 export class RequestLease<In> {
   readonly lease: Lease;
-  readonly #limiter: Acquiring;
+  readonly #giver: Giver;
   readonly #about: About;
   readonly #options: CheckedOptions<In>;
   #closing: Promise<void> | undefined;
 
-  constructor(lease: Lease, limiter: Acquiring, about: About, options: CheckedOptions<In>) {
+  constructor(lease: Lease, giver: Giver, about: About, options: CheckedOptions<In>) {
     this.lease = lease;
-    this.#limiter = limiter;
+    this.#giver = giver;
     this.#about = about;
     this.#options = options;
     // A limiter that is closed with `drainMs` waits for requests as it does for `withLease`.
-    partsIfLimiter(limiter)?.acquirer.listeners.lifecycle.bodyBegins();
-    renewWhileOpen(lease);
+    if (giver.lifecycle !== undefined) giver.lifecycle.bodyBegins();
+    else renewWhileOpen(lease);
   }
 
   /** Settles or gives back, by how the request ended. Only the first call does anything. It never throws. */
@@ -29,30 +38,55 @@ export class RequestLease<In> {
     return this.#closing;
   };
 
-  async #close(outcome: RequestOutcome): Promise<void> {
+  /** At once where nothing has to be stored: the end of nearly every request. */
+  #close(outcome: RequestOutcome): Promise<void> {
+    // The handler may have closed it.
+    const givesBack = this.lease.status === "open" ? this.#givesBack(outcome) : false;
+    if (givesBack !== false || !settledAtOnce(this.lease)) return this.#closeLater(givesBack, outcome);
+    this.#giver.lifecycle?.bodyEnds();
+    return this.#options.onClosed === undefined ? DONE : this.#tellClosed(outcome);
+  }
+
+  async #closeLater(givesBack: MaybePromise<boolean>, outcome: RequestOutcome): Promise<void> {
     const { lease } = this;
+    const { limiter, lifecycle } = this.#giver;
     try {
-      // The handler may have closed it.
-      if (lease.status === "open") await ((await this.#givesBack(outcome)) ? lease.rollback() : lease.settle());
+      await ((await this.#answered(givesBack)) ? lease.rollback() : lease.settle());
     } catch (error) {
-      tellNotStored(this.#limiter, this.#about, error);
+      tellNotStored(limiter, this.#about, error);
     } finally {
-      partsIfLimiter(this.#limiter)?.acquirer.listeners.lifecycle.bodyEnds();
+      lifecycle?.bodyEnds();
     }
+    await this.#tellClosed(outcome);
+  }
+
+  async #tellClosed(outcome: RequestOutcome): Promise<void> {
     try {
-      await this.#options.onClosed?.({ lease, outcome });
+      await this.#options.onClosed?.({ lease: this.lease, outcome });
     } catch (error) {
-      tellDegraded(this.#limiter, this.#about, "onClosed threw", error);
+      tellDegraded(this.#giver.limiter, this.#about, "onClosed threw", error);
     }
   }
 
-  async #givesBack(outcome: RequestOutcome): Promise<boolean> {
+  #givesBack(outcome: RequestOutcome): MaybePromise<boolean> {
     try {
-      return await this.#options.givesBackOn(outcome);
+      return this.#options.givesBackOn(outcome);
     } catch (error) {
-      // Doubt favours the limit.
-      tellDegraded(this.#limiter, this.#about, "giveBackOn threw", error);
-      return false;
+      return this.#inDoubt(error);
     }
+  }
+
+  async #answered(givesBack: MaybePromise<boolean>): Promise<boolean> {
+    try {
+      return await givesBack;
+    } catch (error) {
+      return this.#inDoubt(error);
+    }
+  }
+
+  /** Doubt favours the limit. */
+  #inDoubt(error: unknown): boolean {
+    tellDegraded(this.#giver.limiter, this.#about, "giveBackOn threw", error);
+    return false;
   }
 }

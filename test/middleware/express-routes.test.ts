@@ -59,3 +59,24 @@ test("the lease of server-sent events is open until the last of them", async (t)
   while (closed.length === 0) await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual(closed, ["finished settled"]);
 });
+
+test("on memory a request is decided without a wait: the handler runs in the turn in which it came", async (t) => {
+  const { middleware, left, closed } = await limited(t);
+  const app = express();
+  const turns: string[] = [];
+  app.use((req, res, next) => {
+    let turn = "the same turn";
+    middleware(req, res, (error?: unknown) => {
+      turns.push(turn);
+      next(error);
+    });
+    turn = "a later turn";
+  });
+  app.get("/", (_req, res) => void res.end("hello"));
+  const url = await listening(t, app);
+  // The first reads whose limits they are, and checks those that were given.
+  for (let i = 0; i < 3; i++) assert.equal(await (await fetch(url)).text(), "hello");
+  assert.deepEqual(turns, ["a later turn", "the same turn", "the same turn"]);
+  assert.equal(await left(), 7);
+  assert.deepEqual(closed, Array(3).fill("finished settled"));
+});
