@@ -10,6 +10,15 @@ export * from "./config-scope.ts";
 export type OnUnavailable = "allow" | "block";
 
 /**
+ * In place of `"allow"` and `"block"`, for one process: while the store does not answer, each request is decided by buckets in this
+ * process that have a part of every capacity and rate.
+ */
+export interface OutageShareOption {
+  /** The part, above 0 and at most 1. With `1 / 8`, eight processes together grant what the limits allow. */
+  readonly share: number;
+}
+
+/**
  * What happens with the id of an entity that was never created: the default limits apply (`allow`), or it is refused
  * (`refuse`).
  */

@@ -1,6 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ALONE } from "../domain/charges.ts";
-import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { checkBucketResource, checkEntityId, checkResource } from "../domain/names.ts";
@@ -19,8 +18,8 @@ import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
 import { observed } from "./observed.ts";
-import { NO_OTHERS, otherChains } from "./other-chains.ts";
-import { notReached, uncountedParts } from "./outage.ts";
+import { lastChains, NO_OTHERS, otherChains } from "./other-chains.ts";
+import { Outages } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
 import {
@@ -74,8 +73,7 @@ export class Acquirer {
   readonly #publisher: EventPublisher;
   readonly #lifecycle: Lifecycle;
   readonly #maker: LeaseMaker;
-  /** What the system level last said about outages: it cannot be asked during one. */
-  #onUnavailable: OnUnavailable | undefined;
+  readonly #outages: Outages;
 
   constructor(deps: GuardedDeps, settings: Settings, lifecycle: Lifecycle) {
     this.#deps = deps;
@@ -98,9 +96,10 @@ export class Acquirer {
       client: this.client,
       calendar: deps.calendar,
       now: () => deps.clock.now(),
-      allows: (link) => this.#allows(link),
+      outage: (claims, reason) => this.#outages.ofMore(claims, reason),
       publisher: this.#publisher,
     };
+    this.#outages = new Outages(deps, settings, this.listeners, this.#maker);
   }
 
   /** One attempt, without waiting for tokens. `waiting`: it is one of several, of a request that waits. */
@@ -209,7 +208,7 @@ export class Acquirer {
     if (take === undefined || take.length === 0) return undefined;
     const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;
-    this.#onUnavailable = link.onUnavailable;
+    this.#outages.noteStored(link.onUnavailable);
     return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS, waiting);
   }
 
@@ -243,7 +242,9 @@ export class Acquirer {
         } catch (error) {
           if (!(error instanceof RateLimiterUnavailable)) throw error;
           // Not even the limits are known.
-          return this.unavailable(request, [], error);
+          const outcome = this.unavailable(request, [], error);
+          if (!outcome.ok && waiting === undefined) this.refused(request, outcome);
+          return outcome;
         }
         const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
         const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
@@ -314,7 +315,7 @@ export class Acquirer {
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
     const entity = chain[0] as ChainLink;
     this.#requireCreated(entity);
-    this.#onUnavailable = entity.onUnavailable;
+    this.#outages.noteStored(entity.onUnavailable);
     enabled(chain);
     for (const other of others) enabled(other.chain);
     const inForce = (one: readonly ChainLink[], limits: AcquireRequest["limits"]) =>
@@ -365,7 +366,7 @@ export class Acquirer {
         checkRefusal(taken.refusal);
         return taken.refusal;
       case "unavailable":
-        return this.unavailable(request, plan.demands, taken.cause);
+        return this.unavailable(request, plan.demands, taken.cause, plan);
     }
   }
 
@@ -380,18 +381,17 @@ export class Acquirer {
     return { ok: true, lease };
   }
 
-  unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
-    if (!this.#allows(demands[0]?.link)) {
-      this.#publisher.unavailable(request, cause);
-      throw notReached(request, cause);
-    }
-    const reason = `the store was unavailable: ${reasonOf(cause)}`;
-    this.#publisher.degraded(request, reason, cause);
-    const { part, others } = uncountedParts(request, demands, this.#deps.clock.now());
-    return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
+  /** The store did not decide a request: what becomes of it. Throws `RateLimiterUnavailable` where it is blocked. */
+  unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown, planned?: Plan): Outcome {
+    const plan = planned ?? (this.#outages.needsPlan ? this.#lastPlan(request) : undefined);
+    return this.#outages.outcome(request, { demands, plan }, cause);
   }
 
-  #allows(link: ChainLink | undefined): boolean {
-    return (this.#settings.onUnavailable ?? link?.onUnavailable ?? this.#onUnavailable) === "allow";
+  /** By configuration that was read before the outage, however old; undefined where it is not known. */
+  #lastPlan(request: AcquireRequest): Plan | undefined {
+    const known = lastChains(this.configCache, request);
+    if (known === undefined) return undefined;
+    const at = { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs, sinceRead: 0 };
+    return this.#plan(request, known.chain, known.others, at);
   }
 }

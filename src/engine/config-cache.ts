@@ -123,6 +123,17 @@ export class ConfigCache {
     return chain;
   }
 
+  /** The chain as it was last read, however long ago: for an outage, in which nothing else can be known of it. */
+  lastKnown(entityId: string, resource: string): readonly ChainLink[] | undefined {
+    const chain: ChainLink[] = [];
+    for (let id: string | undefined = entityId; id !== undefined; id = nextOf(chain)) {
+      const link = this.#known.get(resource, id);
+      if (link === undefined) return undefined;
+      chain.push(chain.length === 0 ? link : (link.asParent ?? link));
+    }
+    return chain;
+  }
+
   /** An entity that is remembered, charges no parent, has no totals and goes by its limits: what nearly every request is about. */
   singleLink(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     const link = this.#fresh(entityId, resource, nowMs);

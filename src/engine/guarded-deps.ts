@@ -3,6 +3,7 @@ import type { PageRequest } from "../domain/paging.ts";
 import type { BucketStore, MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore } from "../ports/store.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { type OutageShare, outageShareOf, type ShareOptions } from "./outage-share.ts";
 import { type RefusalBooks, refusalBooksOf } from "./refusal-books.ts";
 import { type Returns, returnsOf } from "./returns.ts";
 import type { EngineDeps } from "./settings.ts";
@@ -18,6 +19,8 @@ export interface GuardedDeps extends EngineDeps {
   readonly returns: Returns;
   /** Likewise. */
   readonly refusalBooks: RefusalBooks;
+  /** Likewise: the buckets of a namespace that decide while the store does not answer. */
+  readonly outageShare: (of: ShareOptions) => OutageShare;
 }
 
 /** Everything but the buckets, which leases go on using while bodies end: the acquirer decides about those. */
@@ -37,6 +40,7 @@ export function guardedDeps(given: EngineDeps, lifecycle: Lifecycle): GuardedDep
     ...others,
     returns: returnsOf(store),
     refusalBooks: refusalBooksOf(store),
+    outageShare: (of) => outageShareOf(store, of, others.calendar),
     store: {
       name: store.name,
       atomicBucketsMax: store.atomicBucketsMax,

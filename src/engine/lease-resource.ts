@@ -13,6 +13,7 @@ import type { ChainLink } from "./config-cache.ts";
 import type { EventPublisher } from "./event-publisher.ts";
 import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf, remainingIn, seenIn } from "./lease-part.ts";
+import type { Refusal } from "./refusal.ts";
 import { exceededBy } from "./refused.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
@@ -25,8 +26,8 @@ export interface LeaseMaker {
   readonly client: StoreClient;
   readonly calendar: Calendar;
   now(): number;
-  /** Whether a fault of the store lets this entity's work through. */
-  allows(link: ChainLink): boolean;
+  /** What becomes of more that a lease asks for during a fault of the store: let through for this reason, blocked or refused. */
+  outage(claims: readonly Demand[], reason: string): string | "block" | Refusal;
   readonly publisher: EventPublisher;
 }
 
@@ -129,7 +130,8 @@ export abstract class LeaseResource<Measure extends string = string> {
     const demands = asked.map(({ demand }) => demand);
     const taken = await this.core.maker.client.takeMore(demands, levels);
     if (taken.kind === "refused") throw exceededBy(taken.refusal);
-    if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
+    if (taken.kind !== "granted")
+      return this.#unavailable(demands, taken.kind === "unavailable" ? taken.cause : undefined);
     const tickets = demands.map((_, i) => taken.answers[i]?.ticket ?? PLAIN_TICKET);
     // The lease may have been closed while the store was asked. A later rollback would not give this back.
     if (this.core.status !== "open") {
@@ -314,18 +316,21 @@ export abstract class LeaseResource<Measure extends string = string> {
     return (this.part.demands[level] as Demand).link;
   }
 
-  #unavailable(cause: unknown): void {
+  #unavailable(claims: readonly Demand[], cause: unknown): void {
     const { link } = this.#entity;
     const { entityId, resource } = link.bucket;
-    if (!this.core.maker.allows(link)) {
-      this.core.maker.publisher.unavailable(link.bucket, cause);
+    const { outage, publisher } = this.core.maker;
+    const decided = outage(claims, "the store was unavailable when more was consumed");
+    if (typeof decided === "object") throw exceededBy(decided);
+    if (decided === "block") {
+      publisher.unavailable(link.bucket, cause);
       throw new RateLimiterUnavailable(
         `The store is unavailable, so no more was consumed for ${entityId} on ${resource}; the lease holds what it held before.`,
         { cause },
       );
     }
-    this.core.degradedReason = "the store was unavailable when more was consumed";
-    this.core.maker.publisher.degraded(link.bucket, this.core.degradedReason, cause);
+    this.core.degradedReason = decided;
+    publisher.degraded(link.bucket, decided, cause);
   }
 }
 

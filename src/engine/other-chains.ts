@@ -1,4 +1,4 @@
-import type { ConfigCache, HowRead } from "./config-cache.ts";
+import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
 import type { PartChain } from "./plan.ts";
 import { type AcquireRequest, alsoOf } from "./request.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
@@ -25,4 +25,20 @@ export function* otherChains(
   // All at once: they may have to be read over a network.
   const all = also.map(async ([resource, consume]) => ({ consume, chain: await runAsync(chainOf(resource)) }));
   return yield* waitFor(Promise.all(all));
+}
+
+/** The chains of all resources of a request as they were last read, however long ago; undefined where one was not. */
+export function lastChains(
+  configCache: ConfigCache,
+  request: AcquireRequest,
+): { readonly chain: readonly ChainLink[]; readonly others: readonly PartChain[] } | undefined {
+  const { entityId, resource } = request;
+  const chain = configCache.lastKnown(entityId, resource);
+  const others: PartChain[] = [];
+  for (const [name, consume] of alsoOf(request)) {
+    const other = configCache.lastKnown(entityId, name);
+    if (other === undefined) return undefined;
+    others.push({ consume, chain: other });
+  }
+  return chain && { chain, others };
 }

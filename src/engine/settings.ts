@@ -1,6 +1,6 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { UnnamedLimits } from "../domain/charges.ts";
-import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
+import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
@@ -15,7 +15,7 @@ export interface Settings {
   readonly denyMemoryMs: number;
   readonly timeoutMs: number;
   /** Overrides what is stored. */
-  readonly onUnavailable: OnUnavailable | undefined;
+  readonly onUnavailable: OnUnavailable | OutageShareOption | undefined;
   readonly unknownEntities: UnknownEntities;
   readonly unnamedLimits: UnnamedLimits;
   /** Whether refused requests are counted, and can be asked for. */

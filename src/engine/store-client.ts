@@ -6,6 +6,7 @@ import type { Ticket } from "../domain/give-back.ts";
 import { TOKENS_MAX } from "../domain/limit-numbers.ts";
 import type {
   Answer,
+  BucketStore,
   CallContext,
   Claim,
   Held,
@@ -63,8 +64,17 @@ export interface Listeners {
   readonly deny: DenyMemory;
   /** Hears of everything that came back, for those that wait. */
   readonly returned: (returned: Returned) => void;
-  readonly publisher: EventPublisher;
+  readonly publisher: WriteEvents;
   readonly lifecycle: Lifecycle;
+}
+
+/** What is published of writes. */
+export type WriteEvents = Pick<EventPublisher, "charged" | "gaveBack" | "degraded">;
+
+/** The store, as far as writes to buckets need it. */
+export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
+  readonly store: Pick<EngineDeps["store"], "onBackgroundFault">;
+  readonly scope: { readonly buckets: Pick<BucketStore, "take" | "takeSync" | "debit" | "credit" | "topUp" | "reset"> };
 }
 
 /**
@@ -72,16 +82,16 @@ export interface Listeners {
  * give-back, for refusals, rollbacks, releases and negative adjustments.
  */
 export class StoreClient {
-  readonly #deps: EngineDeps;
+  readonly #deps: StoreClientDeps;
   readonly #settings: Settings;
   readonly #deny: DenyMemory;
   readonly #returned: (returned: Returned) => void;
-  readonly #publisher: EventPublisher;
+  readonly #publisher: WriteEvents;
   readonly #lifecycle: Lifecycle;
 
   readonly #faults = new RememberedAnswer(() => this.#tellFaults());
 
-  constructor(deps: EngineDeps, settings: Settings, { deny, returned, publisher, lifecycle }: Listeners) {
+  constructor(deps: StoreClientDeps, settings: Settings, { deny, returned, publisher, lifecycle }: Listeners) {
     this.#deps = deps;
     this.#settings = settings;
     this.#deny = deny;

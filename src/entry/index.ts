@@ -8,6 +8,7 @@ export type {
   LevelOptions,
   LimitSource,
   OnUnavailable,
+  OutageShareOption,
   SystemSettings,
   UnknownEntities,
 } from "../domain/config.ts";

@@ -8,7 +8,7 @@ import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { systemTurns } from "../adapters/system/turns.ts";
 import type { UnnamedLimits } from "../domain/charges.ts";
-import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
+import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
@@ -64,10 +64,10 @@ export interface OpenOptions extends RetentionOptions {
   /** Whether requests that are under way at the same time share one write. Default: `true`. */
   readonly coalesce?: boolean;
   /**
-   * What happens to requests while the store does not answer; it overrides the stored setting. Default: the stored
-   * setting, else `"block"`.
+   * What happens to requests while the store does not answer; it overrides the stored setting. `{ share: 1 / 8 }`: an
+   * eighth of every limit is granted in this process, uncounted. Default: the stored setting, else `"block"`.
    */
-  readonly onUnavailable?: OnUnavailable;
+  readonly onUnavailable?: OnUnavailable | OutageShareOption;
   /** How long one acquire may wait for the store, in ms. Default: 1,000. */
   readonly timeoutMs?: number;
   /** DynamoDB: how long all other reads and changes may take, in ms. Default: 10,000. */
@@ -145,7 +145,8 @@ export async function prepare(
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
   if (options.adminTimeoutMs !== undefined) checkMs("adminTimeoutMs", options.adminTimeoutMs, 1);
-  checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
+  if (typeof onUnavailable === "object") checkShare(onUnavailable);
+  else checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
@@ -272,6 +273,17 @@ function checkChoice(name: string, value: unknown, choices: readonly unknown[]):
   if (value === undefined || choices.includes(value)) return;
   const known = choices.map((choice) => JSON.stringify(choice)).join(" or ");
   throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${known}.`);
+}
+
+const SHARE = new KnownNames<OutageShareOption>({ share: true });
+
+function checkShare(given: OutageShareOption | null): void {
+  const share = given === null ? undefined : SHARE.check(given, "onUnavailable").share;
+  if (typeof share === "number" && share > 0 && share <= 1) return;
+  throw new ValidationError(
+    "on_unavailable_invalid",
+    `onUnavailable is ${given === null ? "null" : `a share of ${shown(share)}`}; give { share } above 0 and at most 1, "allow" or "block".`,
+  );
 }
 
 function checkClock<Given extends { now(): number }>(clock: Given): Given {

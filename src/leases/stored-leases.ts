@@ -241,7 +241,7 @@ export class StoredLeases {
       (mark) => this.#taking.take(taking, mark),
       (cause) => {
         if (!(cause instanceof RateLimiterUnavailable)) throw cause;
-        return this.#taking.letThrough(taking, this.#deps.acquirer.unavailable(asked, [], cause).lease).answer;
+        return this.#taking.unavailable(taking, cause).answer;
       },
     );
     return "ok" in answer ? answer : { ...answer, replayed };

@@ -44,7 +44,7 @@ export class LeaseTaking {
     const outcome = await this.#attempt(taking.asked, draft);
     if (!outcome.ok) return { answer: outcome, isKept: false };
     const { lease } = outcome;
-    if (lease.degraded !== false) return this.letThrough(taking, lease);
+    if (lease.degraded !== false) return this.#letThrough(taking, lease);
     const isWritten = draft.made !== undefined;
     const made = draft.made ?? draft.make(partsOfLease(lease));
     if (!isWritten && made.isWorthWriting) {
@@ -55,8 +55,17 @@ export class LeaseTaking {
     return { answer: made.answer, isKept: mark !== undefined };
   }
 
-  /** The answer to work that was let through during an outage: there is no lease. */
-  letThrough({ asked, onExpiry }: Taking, lease: Lease): KeyedResult<LeaseAnswer> {
+  /** The answer to work that the store did not decide, or whose lease it did not write. */
+  unavailable(taking: Taking, cause: unknown): KeyedResult<LeaseAnswer | Refusal> {
+    const { acquirer } = this.#deps;
+    const outcome = acquirer.unavailable(taking.asked, [], cause);
+    if (outcome.ok) return this.#letThrough(taking, outcome.lease);
+    acquirer.refused(taking.asked, outcome);
+    return { answer: outcome, isKept: false };
+  }
+
+  /** Of work that was let through during an outage: there is no lease. */
+  #letThrough({ asked, onExpiry }: Taking, lease: Lease): KeyedResult<LeaseAnswer> {
     const also = lease.resources.slice(1).map((name) => [name, lease.resource(name).consumed] as const);
     const view: LeaseView = {
       ...{ leaseId: null, namespace: this.#deps.namespace, entityId: asked.entityId, resource: asked.resource },
@@ -104,12 +113,11 @@ export class LeaseTaking {
     lease: Lease,
     reply: Exclude<LeaseReply, { kind: "stored" }>,
     mark: KeyMark | undefined,
-  ): Promise<KeyedResult<LeaseAnswer>> {
+  ): Promise<KeyedResult<LeaseAnswer | Refusal>> {
     // What may be written in a record must not be given back: its end would give it back once more.
     if (reply.kind !== "unavailable" || reply.applied === "no") await lease.rollback();
     if (reply.kind !== "unavailable") throw keyInProgress(mark?.key ?? "");
-    const outcome = this.#deps.acquirer.unavailable(taking.asked, [], reply.cause);
-    return this.letThrough(taking, outcome.lease);
+    return this.unavailable(taking, reply.cause);
   }
 }
 
