@@ -173,12 +173,12 @@ export abstract class LeaseResource<Measure extends string = string> {
     ]);
   }
 
-  /** Stores what is still pending; throws once all was tried, when some could not be stored. For the lease, once the work is done. */
   /** Whether more has happened to it than the take: then something may have to be stored at its end. */
   protected get hasChanged(): boolean {
     return this.#ledger !== undefined;
   }
 
+  /** Stores what is still pending; throws once all was tried, when some could not be stored. For the lease, once the work is done. */
   protected async flushPendingDebits(): Promise<void> {
     const ledger = this.#ledger;
     if (ledger === undefined) return;
