@@ -86,7 +86,10 @@ function roll(
       start(builder, item, from, own.get(from));
     }
     const isKept = limits.some(({ name }) => name === limit);
-    start(builder, item, names.tc, own.get(names.tc) ?? (isKept ? 0 : undefined));
+    const first = own.get(names.tc) ?? (isKept ? 0 : undefined);
+    if (first !== undefined) builder.set(names.tc, first);
+    // Others may have counted for the first time since it was seen: that was copied, and is of the hour that ends.
+    else if (isHeld || names.tc in item) builder.remove(names.tc);
   }
   for (const [name, milli] of own) if (!(name in item)) builder.set(name, milli);
   if (before !== undefined) {
