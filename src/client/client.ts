@@ -210,14 +210,18 @@ export class ClientLimiter {
   /**
    * Switches an entity or a resource off or on. `disabled`: requests are refused with `ResourceDisabled`. `bypass`:
    * requests pass and are counted, and nothing is debited. `enforce`: the limits apply, also where a wider scope says
-   * otherwise. `inherit`: the next scope decides (entity on resource, then entity, then resource).
+   * otherwise. `inherit`: the next scope decides (entity on resource, then entity, then resource). Answers whether
+   * anything changed.
    */
-  async setAccess(where: PolicyScope, access: Access | "inherit", options: ChangeOptions = {}): Promise<void> {
+  async setAccess(where: PolicyScope, access: Access | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policy("access", where, access, options);
   }
 
-  /** Sets whether parents are charged, in place of the entity's own `cascade`; the scopes are those of `setAccess`. */
-  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<void> {
+  /**
+   * Sets whether parents are charged, in place of the entity's own `cascade`; the scopes are those of `setAccess`.
+   * Answers whether anything changed.
+   */
+  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policy("cascade", where, cascade, options);
   }
 
@@ -269,9 +273,11 @@ export class ClientLimiter {
     return { ...result, repeated: idempotencyKey !== undefined && headers.has("idempotency-replayed") };
   }
 
-  #policy(name: string, where: PolicyScope, value: unknown, options: ChangeOptions): Promise<void> {
+  async #policy(name: string, where: PolicyScope, value: unknown, options: ChangeOptions): Promise<boolean> {
     refuse(options);
-    return this.#send("PUT", name, where, { [name]: value });
+    const { headers, repeats } = await this.#calls.answer("PUT", name, { query: where, body: { [name]: value } });
+    // A repeat finds what the first may have set, and cannot tell whose it is.
+    return headers.get("zael-changed") !== "false" || repeats > 0;
   }
 
   async #send<Body>(method: string, path: string, query: object = {}, body?: unknown): Promise<Body> {

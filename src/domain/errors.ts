@@ -289,24 +289,23 @@ interface Refused {
 }
 
 /** For the customer of whoever runs the limiter: names as the customer has them, times in words. */
-function customerSentence({ entityId, resource, names, retryAfterMs }: Refused): string {
-  const wait = Number.isFinite(retryAfterMs)
-    ? `retry in ${waitWords(retryAfterMs)}`
-    : "it will not fit in the foreseeable future";
-  const where = placeText(resource, plainText(resource));
-  return `Rate limit exceeded for ${plainText(entityId)} ${where}: ${names.join(", ")}; ${wait}.`;
+function customerSentence(refused: Refused): string {
+  return sentenceOf(refused, plainText, `retry in ${waitWords(refused.retryAfterMs)}`);
 }
 
 /** For logs. */
-function sentence({ entityId, resource, names, retryAfterMs }: Refused): string {
-  const wait = Number.isFinite(retryAfterMs)
-    ? `retry after ${retryAfterMs} ms`
-    : "it will not fit in the foreseeable future";
-  return `Rate limit exceeded for ${entityId} ${placeText(resource, resource)}: ${names.join(", ")}; ${wait}.`;
+function sentence(refused: Refused): string {
+  return sentenceOf(refused, String, `retry after ${refused.retryAfterMs} ms`);
 }
 
-function placeText(resource: string, name: string): string {
-  return resource === TOTAL_RESOURCE ? "over all resources" : `on ${name}`;
+function sentenceOf(
+  { entityId, resource, names, retryAfterMs }: Refused,
+  textOf: (name: string) => string,
+  wait: string,
+): string {
+  const when = Number.isFinite(retryAfterMs) ? wait : "it will not fit in the foreseeable future";
+  const where = resource === TOTAL_RESOURCE ? "over all resources" : `on ${textOf(resource)}`;
+  return `Rate limit exceeded for ${textOf(entityId)} ${where}: ${names.join(", ")}; ${when}.`;
 }
 
 function levelsOf({ levels = "own" }: ProblemOptions): "own" | "all" {

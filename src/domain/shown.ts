@@ -5,15 +5,15 @@ export function withoutSecrets(text: string): string {
 
 /** A value as an error message shows it: quoted, cut after 50 characters, without passwords. */
 export function shown(value: unknown): string {
-  if (typeof value === "string") {
-    const text = withoutSecrets(value);
-    return JSON.stringify(text.length > 50 ? `${text.slice(0, 50)}...` : text);
-  }
+  if (typeof value === "string") return JSON.stringify(cut(value));
   if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "function" || typeof value === "symbol" || value === undefined) return String(value);
-  if (typeof value === "number") return String(value);
-  const json = withoutSecrets(jsonOf(value));
-  return json.length > 50 ? `${json.slice(0, 50)}...` : json;
+  const isPlain = typeof value === "object" || typeof value === "boolean";
+  return isPlain ? cut(jsonOf(value)) : String(value);
+}
+
+function cut(secret: string): string {
+  const text = withoutSecrets(secret);
+  return text.length > 50 ? `${text.slice(0, 50)}...` : text;
 }
 
 // A circle, or a bigint inside: showing a wrong value must not fail in its own way.

@@ -12,6 +12,7 @@ export const HEADERS: Readonly<Record<string, string>> = {
   RateLimit: "What is left of each limit.",
   "Retry-After": "Seconds until the request may fit; absent if it never will.",
   ETag: "The stored version; send it in If-Match to change only that version.",
+  "Zael-Changed": "true: it was another before; false: nothing has changed.",
   "Idempotency-Replayed": "true: this is the response to an earlier request with the same key.",
 };
 

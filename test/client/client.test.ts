@@ -192,8 +192,10 @@ test("levels are set, read and deleted; where there is nothing, nothing is answe
   assert.equal(await client.setSystemDefaults(limits, { onUnavailable: "allow" }), true);
   assert.deepEqual(await client.getSystemDefaults(), { limits, onUnavailable: "allow" });
   assert.equal(await client.deleteSystemDefaults(), true);
-  await client.setAccess({ resource: "other" }, "bypass");
-  await client.setCascade(on, false);
+  assert.equal(await client.setAccess({ resource: "other" }, "bypass"), true);
+  assert.equal(await client.setAccess({ resource: "other" }, "bypass"), false);
+  assert.equal(await client.setCascade(on, false), true);
+  assert.equal(await client.setCascade(on, false), false);
   assert.deepEqual(await client.getPolicy({ resource: "other" }), { access: "bypass" });
   assert.deepEqual(await client.getPolicy(on), { cascade: false });
   assert.deepEqual(await client.getPolicy({ entityId: "nobody" }), {});

@@ -209,8 +209,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 1,
     arbitrary: fc.tuple(limited, fc.constantFrom("disabled", "bypass", "inherit", "odd" as never)).map(
       ([asked, mode]): Step =>
-        async ({ limiter }) =>
-          void (await limiter.setAccess(asked, mode)),
+        ({ limiter }) =>
+          limiter.setAccess(asked, mode),
     ),
   },
   {

@@ -121,10 +121,10 @@ export const limitRoutes: readonly Route[] = [
     note: "Switches an entity or a resource off, lets it bypass its limits, or takes that back.",
     query: policyQuery,
     body: accessBody,
-    answers: { 204: { description: "The setting is stored." } },
+    answers: { 204: { description: "The setting is stored.", headers: ["Zael-Changed"] } },
     handle: async ({ limiter, caller, query, body: { access } }) => {
-      await limiter.setAccess(given(query), access, { principal: caller.id });
-      return { status: 204 };
+      const changed = await limiter.setAccess(given(query), access, { principal: caller.id });
+      return { status: 204, headers: { "zael-changed": String(changed) } };
     },
   }),
   route({
@@ -135,10 +135,10 @@ export const limitRoutes: readonly Route[] = [
     note: "Whether parents are charged.",
     query: policyQuery,
     body: cascadeBody,
-    answers: { 204: { description: "The setting is stored." } },
+    answers: { 204: { description: "The setting is stored.", headers: ["Zael-Changed"] } },
     handle: async ({ limiter, caller, query, body: { cascade } }) => {
-      await limiter.setCascade(given(query), cascade, { principal: caller.id });
-      return { status: 204 };
+      const changed = await limiter.setCascade(given(query), cascade, { principal: caller.id });
+      return { status: 204, headers: { "zael-changed": String(changed) } };
     },
   }),
 ];
