@@ -2,6 +2,7 @@ import type { Tokens } from "../domain/amounts.ts";
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { Limit } from "../domain/limit.ts";
 import { measureOf } from "../domain/measures.ts";
+import { resourceOf } from "../domain/text-names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
 
@@ -14,6 +15,12 @@ export interface ProviderBucket {
 /** What a provider is waited for without a `retry-after`, at first, in ms; doubled each time. */
 const BACKOFF_FIRST_MS = 1_000;
 const BUCKETS_MAX = 1_000;
+
+/** Waits that are not twice as long as another are drained for once in this time, whichever process comes first. */
+const ONCE: readonly Limit[] = [
+  // As a value: the makers would be a fifth of an adapter.
+  { name: "drains", capacity: 1, refillAmount: 0, refillPeriodMs: 1_000, resetAfterMs: 1_000 },
+];
 
 /**
  * Empties the bucket of a provider that answers 429, so far that it holds nothing until the time has passed. Every process on the
@@ -43,7 +50,8 @@ export class ProviderDrain {
     const waitMs = Math.min(this.#clampMaxMs, toldMs ?? this.#nextBackoffMs(key));
     const before = this.#underWay.get(key) ?? Promise.resolve();
     const closed = before.then(async () => {
-      const drained = await drainTotals(limiter, bucket, lease, waitMs).catch(() => undefined);
+      const isFirst = await comesFirst(limiter, bucket, waitMs);
+      const drained = await drainTotals(limiter, bucket, lease, { waitMs, isFirst }).catch(() => undefined);
       await (drained === undefined ? lease.rollback() : lease.settle(drained));
     });
     const over = closed
@@ -63,12 +71,42 @@ export class ProviderDrain {
   }
 }
 
+/**
+ * Whether this process is the one that drains. Several that meet a 429 at the same time would each take what they all saw, and the
+ * bucket would be empty for as many times as long. So they take one token between them, of a bucket beside the provider's.
+ */
+async function comesFirst(
+  limiter: Acquiring,
+  { entityId, resource }: ProviderBucket,
+  waitMs: number,
+): Promise<boolean> {
+  try {
+    // One for waits of 1 to 2 s, one for 2 to 4 s, and so on: a longer one is not kept from it by a shorter.
+    const longest = 2 ** Math.ceil(Math.log2(Math.max(1, waitMs / 1_000)));
+    const outcome = await limiter.tryAcquire({
+      ...{ entityId, resource: resourceOf(`drain:${longest}s:${resource}`), limits: ONCE },
+      consume: { drains: 1, requests: 0 },
+    });
+    if (outcome.ok) await outcome.lease.settle();
+    return outcome.ok;
+  } catch {
+    // A client whose token may not bring limits, say: too long a wait is better than calls that the provider refuses.
+    return true;
+  }
+}
+
+interface Draining {
+  readonly waitMs: number;
+  /** Otherwise another drains, and this lease only keeps what the other has seen as taken. */
+  readonly isFirst: boolean;
+}
+
 /** What the lease is to come to by measure, so that the bucket is empty for so long. Undefined: there is nothing that drips. */
 async function drainTotals(
   limiter: Acquiring,
   { entityId, resource }: ProviderBucket,
   lease: Lease,
-  waitMs: number,
+  { waitMs, isFirst }: Draining,
 ): Promise<Tokens | undefined> {
   const held = lease.consumed;
   const { limits } = await limiter.resolveLimits(entityId, resource);
@@ -82,7 +120,7 @@ async function drainTotals(
   for (const [measure, amount] of Object.entries(held)) {
     const short = shortage(limits, levels, { entityId, resource, measure, amount, waitMs });
     if (short === undefined) continue;
-    totals[measure] = short;
+    totals[measure] = isFirst ? short : Math.min(short, amount);
     isDrained = true;
   }
   return isDrained ? totals : undefined;

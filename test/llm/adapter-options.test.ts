@@ -4,6 +4,7 @@ import { type TestContext, test } from "node:test";
 import { OpenAI, RateLimitError } from "openai";
 import type { Answer, Call } from "../../examples/fake-provider/provider.ts";
 import {
+  type Acquiring,
   CHANNELS,
   Limit,
   RateLimitExceeded,
@@ -225,6 +226,42 @@ test("several calls that meet a 429 together empty the bucket once, and a budget
   await Promise.all(asked);
   // Full, and ten seconds' refill besides.
   assert.deepEqual(await charged("openai"), { tpm: 70_000, usd: 0 });
+});
+
+test("processes that meet a 429 together empty the bucket once, not once each", async (t) => {
+  const gate = promised();
+  const { limit, charged, limiter } = await setUp(t, async () => {
+    await gate.promise;
+    return { kind: "error", status: 429, headers: { "retry-after": "10" } };
+  });
+  await limiter.setLimits("openai", [
+    Limit.perMinute("tpm", 60_000),
+    Limit.quota("rpd", 1_000, { reset: "daily", counts: "requests" }),
+  ]);
+  // All of them look at what the bucket holds before any of them takes it.
+  const all = promised();
+  let looking = 0;
+  const slow: Acquiring = {
+    acquire: (request) => limiter.acquire(request),
+    withLease: (request, body) => limiter.withLease(request, body),
+    resolveLimits: (entityId, resource) => limiter.resolveLimits(entityId, resource),
+    async tryAcquire(request) {
+      const outcome = await limiter.tryAcquire(request);
+      if (request.consume?.tpm !== 0) return outcome;
+      looking++;
+      if (looking === 4) all.keep();
+      await all.promise;
+      return outcome;
+    },
+  };
+  // Each knows of its own drains alone, as processes do.
+  const processes = Array.from({ length: 4 }, () => limit({ limiter: slow, provider: { entityId: "openai" } }));
+  const asked = processes.map((client) => client.chat.completions.create(PARAMS).catch(() => {}));
+  await eventually(async () => assert.equal((await charged("openai")).tpm, 4 * (INPUT + 200)));
+  gate.keep();
+  await Promise.all(asked);
+  // Full, and ten seconds' refill besides.
+  assert.deepEqual(await charged("openai"), { tpm: 70_000, rpd: 0 });
 });
 
 test("a call waits for its tokens, and leaves the queue when it is aborted", async (t) => {
