@@ -1,3 +1,4 @@
+import { InternalServerError } from "openai";
 import {
   type Availability,
   ExistsError,
@@ -7,6 +8,8 @@ import {
   type Status,
 } from "../../src/entry/index.ts";
 import { usd } from "../../src/entry/llm.ts";
+import { refusalOf } from "../../src/entry/openai.ts";
+import { clientOf, type ModelClient } from "./model.ts";
 
 export const MODEL = "gpt-4";
 export const PROJECT = "project";
@@ -90,10 +93,11 @@ export async function levelsOf(limiter: RateLimiter): Promise<readonly Availabil
 
 async function keepCalling(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
   const { random, signal, clock } = options;
+  const client = clientOf(limiter, caller, options);
   const underWay = new Set<Promise<void>>();
   while (!signal.aborted) {
     for (let i = 0; i < caller.calls; i++) {
-      const call = callOnce(limiter, caller, options).finally(() => underWay.delete(call));
+      const call = callOnce(client, caller, options).finally(() => underWay.delete(call));
       underWay.add(call);
     }
     // A caller who waits for tokens sends nothing else meanwhile.
@@ -103,50 +107,30 @@ async function keepCalling(limiter: RateLimiter, caller: Caller, options: Gatewa
   await Promise.all(underWay);
 }
 
-async function callOnce(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
+async function callOnce(client: ModelClient, caller: Caller, options: GatewayOptions): Promise<void> {
   const { clock, onEvent, signal } = options;
   const { key, estimate, waitMs } = caller;
   const askedAtMs = clock.now();
-  let admittedAtMs: number | undefined;
+  let sentAtMs: number | undefined;
   try {
-    const actual = await limiter.withLease(
-      {
-        entityId: key,
-        resource: MODEL,
-        consume: { rpm: 1, tpm: estimate },
-        signal,
-        ...(waitMs === undefined ? {} : { wait: { maxMs: waitMs } }),
-      },
-      async (lease) => {
-        admittedAtMs = clock.now();
-        const reply = await callModel(caller, options);
-        await lease.adjust({ tpm: reply.totalTokens - estimate });
-        return reply.totalTokens;
-      },
-    );
+    const { totalTokens: actual } = await client.call(() => {
+      sentAtMs = clock.now();
+    });
     // Who does not queue for tokens waits for the store only.
-    const waitedMs = waitMs === undefined ? 0 : (admittedAtMs ?? askedAtMs) - askedAtMs;
+    const waitedMs = waitMs === undefined ? 0 : (sentAtMs ?? askedAtMs) - askedAtMs;
     onEvent({ kind: "answered", key, estimate, actual, waitedMs });
   } catch (error) {
-    if (error instanceof RateLimitExceeded) {
-      onEvent({ kind: "refused", key, primary: error.primary, retryAfterMs: error.retryAfterMs });
-    } else if (error instanceof ModelOverloaded) {
+    const refusal = refusalOf(error);
+    if (refusal instanceof RateLimitExceeded) {
+      onEvent({ kind: "refused", key, primary: refusal.primary, retryAfterMs: refusal.retryAfterMs });
+    } else if (refusal === undefined && error instanceof InternalServerError) {
       onEvent({ kind: "failed", key, estimate });
     } else if (!signal.aborted) {
-      throw error;
-    } else if (admittedAtMs !== undefined) {
+      throw refusal ?? error;
+    } else if (sentAtMs !== undefined) {
       onEvent({ kind: "cut", key, estimate });
     }
   }
-}
-
-class ModelOverloaded extends Error {}
-
-/** Stands in for the provider: takes a moment, fails now and then, and says afterwards what it cost. */
-async function callModel({ actual }: Caller, { random, clock, signal }: GatewayOptions) {
-  await clock.sleep(Math.round(150 + 500 * random()), signal);
-  if (random() < 0.12) throw new ModelOverloaded();
-  return { totalTokens: Math.round(actual.from + (actual.to - actual.from) * random()) };
 }
 
 function limitsOf(terms: Readonly<Record<string, Terms>>): Limit[] {
