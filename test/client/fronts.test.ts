@@ -1,40 +1,16 @@
 import assert from "node:assert/strict";
 import type { AddressInfo } from "node:net";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import express from "express";
 import { Hono } from "hono";
 import { OpenAI, RateLimitError } from "openai";
 import { startProvider } from "../../examples/fake-provider/provider.ts";
-import { LimiterClient } from "../../src/entry/client.ts";
 import { rateLimit as expressRateLimit } from "../../src/entry/express.ts";
 import { rateLimit as honoRateLimit } from "../../src/entry/hono.ts";
-import { currentLease, Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
+import { currentLease, RateLimitExceeded } from "../../src/entry/index.ts";
 import { limitTool } from "../../src/entry/llm.ts";
 import { limitOpenAI, refusalOf } from "../../src/entry/openai.ts";
-import { createService } from "../../src/entry/server.ts";
-import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-
-const LIMITS = [Limit.perMinute("rpm", 2), Limit.perMinute("tpm", 1_000)];
-
-/** A service in this process with two limits on every resource, and a client of it. */
-async function served(t: TestContext) {
-  const clock = new SimulatedClock(1_800_000_000_000);
-  const store = await RateLimiter.open({ store: "memory", clock });
-  await store.setSystemDefaults(LIMITS);
-  const service = await createService({ limiter: store });
-  const { url } = await service.listen({ port: 0 });
-  const limiter = new LimiterClient({ url });
-  t.after(async () => {
-    await limiter.close();
-    await service.close();
-    await store.close();
-  });
-  const left = async (resource: string) =>
-    Object.fromEntries(
-      (await store.available({ entityId: "key-1", resource })).map((one) => [one.limit, one.available]),
-    );
-  return { limiter, left };
-}
+import { served } from "./served.ts";
 
 test("Express behind a client of a service: charged, adjusted, refused, and told by the service's own fields", async (t) => {
   const { limiter, left } = await served(t);
