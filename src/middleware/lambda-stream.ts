@@ -1,4 +1,4 @@
-import type { LambdaResult } from "./lambda-result.ts";
+import { type LambdaResult, statusOf, withFields } from "./lambda-result.ts";
 import type { RequestOutcome } from "./options.ts";
 
 /** What is used of the stream that `awslambda.streamifyResponse` hands to a function. */
@@ -39,13 +39,59 @@ export async function refuseOnStream(
   await ended;
 }
 
-/** How a streamed response ended. Its status was written into it, so it is not known here. */
-export function whenStreamEnds(stream: ResponseStream): Promise<RequestOutcome> {
+/** What the runtime writes before the first chunk of a response: its status and fields as JSON, then a gap. */
+type BeforeFirstWrite = (write: (chunk: string | Uint8Array) => void) => void;
+
+/** What a function has said of its response by `HttpResponseStream.from`. */
+export interface Prelude {
+  /** 200 until it has said another. */
+  status(): number;
+}
+
+/**
+ * Adds header fields to those that the function gives to `HttpResponseStream.from`, unless it has them. A function that gives none
+ * sends bytes alone, which have no fields.
+ */
+export function withPreludeFields(stream: ResponseStream, fields: Readonly<Record<string, string>>): Prelude {
+  let status = 200;
+  const added = (chunk: string | Uint8Array) => {
+    const said = typeof chunk === "string" ? preludeIn(chunk) : undefined;
+    if (said === undefined) return chunk;
+    status = statusOf(said);
+    return JSON.stringify(withFields(said, fields));
+  };
+  const around = (before: unknown): unknown =>
+    typeof before === "function"
+      ? (write: (chunk: string | Uint8Array) => void) => (before as BeforeFirstWrite)((chunk) => write(added(chunk)))
+      : before;
+  const hook = "_onBeforeFirstWrite";
+  let before = around((stream as unknown as Record<string, unknown>)[hook]);
+  // Where the runtime keeps it; on one that keeps it elsewhere, nothing is added.
+  Object.defineProperty(stream, hook, {
+    configurable: true,
+    get: () => before,
+    set: (given: unknown) => {
+      before = around(given);
+    },
+  });
+  return { status: () => status };
+}
+
+function preludeIn(text: string): object | undefined {
+  try {
+    const said: unknown = JSON.parse(text);
+    return typeof said === "object" && said !== null && !Array.isArray(said) ? { statusCode: 200, ...said } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How a streamed response ended. */
+export function whenStreamEnds(stream: ResponseStream, prelude?: Prelude): Promise<RequestOutcome> {
   return new Promise((resolve) => {
-    stream.once("finish", () => resolve({ kind: "finished", status: 200 }));
+    const finished = () => resolve({ kind: "finished", status: prelude?.status() ?? 200 });
+    stream.once("finish", finished);
     stream.once("error", (error: unknown) => resolve({ kind: "error", error }));
-    stream.once("close", () => {
-      resolve(stream.writableFinished ? { kind: "finished", status: 200 } : { kind: "disconnected" });
-    });
+    stream.once("close", () => (stream.writableFinished ? finished() : resolve({ kind: "disconnected" })));
   });
 }

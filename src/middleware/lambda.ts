@@ -4,7 +4,7 @@ import type { Lease } from "../engine/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Arrival, type Decision, Gate } from "./gate.ts";
 import { answered, type LambdaResult, resultOf, statusOf, withFields } from "./lambda-result.ts";
-import { isStream, type ResponseStream, refuseOnStream, whenStreamEnds } from "./lambda-stream.ts";
+import { isStream, type ResponseStream, refuseOnStream, whenStreamEnds, withPreludeFields } from "./lambda-stream.ts";
 import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
 import { checkWrapped } from "./wrapped.ts";
 
@@ -72,6 +72,7 @@ export function rateLimit<Event extends LambdaHttpEvent, Rest extends unknown[],
       case "granted":
         return inLease(decision, event, run, stream);
       case "passed":
+        if (stream !== undefined) withPreludeFields(stream, decision.headers);
         return withFields(await run(), decision.headers);
       case "skipped":
         return run();
@@ -86,7 +87,7 @@ async function inLease<Event extends LambdaHttpEvent, Result>(
   stream: ResponseStream | undefined,
 ): Promise<Result | LambdaResult> {
   event.lease = lease;
-  const ended = stream && whenStreamEnds(stream);
+  const ended = stream && whenStreamEnds(stream, withPreludeFields(stream, headers));
   try {
     const result = await withCurrentLease(lease, run);
     // The function is frozen as soon as it has answered: what is to be stored is stored before.

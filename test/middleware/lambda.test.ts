@@ -177,6 +177,73 @@ test("a streamed response is settled at the end of its stream, and a refusal is 
   assert.deepEqual(closed.at(-1), { kind: "disconnected" });
 });
 
+/** A stream of the runtime: what `HttpResponseStream.from` was given is written before the first chunk, and eight bytes of zero. */
+class RuntimeStream extends PassThrough {
+  _onBeforeFirstWrite: ((write: (chunk: string | Uint8Array) => void) => void) | undefined;
+  readonly sent: string[] = [];
+
+  override write(chunk: string | Uint8Array): boolean {
+    const before = this._onBeforeFirstWrite;
+    this._onBeforeFirstWrite = undefined;
+    before?.((first) => this.#send(first));
+    return this.#send(chunk);
+  }
+
+  override end(chunk?: unknown): this {
+    if (typeof chunk === "string") this.write(chunk);
+    return super.end();
+  }
+
+  static from(stream: RuntimeStream, prelude: object): RuntimeStream {
+    const text = JSON.stringify(prelude);
+    stream._onBeforeFirstWrite = (write) => {
+      write(text);
+      write(new Uint8Array(8));
+    };
+    return stream;
+  }
+
+  #send(chunk: string | Uint8Array): boolean {
+    this.sent.push(Buffer.from(chunk as string).toString());
+    return super.write(chunk);
+  }
+}
+
+test("a streamed response has the header fields beside those of its metadata, and its status counts", async (t) => {
+  const { options, closed, left } = await made(t);
+  const runtime = globalThis as { awslambda?: unknown };
+  runtime.awslambda = { HttpResponseStream: RuntimeStream };
+  t.after(() => delete runtime.awslambda);
+  const streamed = async (prelude: object | undefined, more: Partial<LambdaRateLimitOptions> = {}) => {
+    const stream = new RuntimeStream();
+    stream.resume();
+    const handler = rateLimit(
+      async (_event: LambdaHttpEvent, given: RuntimeStream) => {
+        const answer = prelude === undefined ? given : RuntimeStream.from(given, prelude);
+        answer.write("{}");
+        answer.end();
+      },
+      { ...options, ...more },
+    );
+    await handler(eventOf(), stream, context(3_000));
+    return stream.sent;
+  };
+  const ratelimit = { "ratelimit-policy": '"rpm";q=2;w=60', ratelimit: '"rpm";r=1;t=30' };
+  const [prelude, gap, body] = await streamed({ statusCode: 500, headers: { "X-Mine": "1" }, cookies: ["a=b"] });
+  const said = { statusCode: 500, headers: { "X-Mine": "1", ...ratelimit }, cookies: ["a=b"] };
+  assert.deepEqual([JSON.parse(prelude ?? ""), gap, body], [said, "\0".repeat(8), "{}"]);
+  assert.deepEqual([closed, await left()], [[{ kind: "finished", status: 500 }], 2], "given back");
+  const [own] = await streamed({ headers: { RateLimit: "mine" } });
+  assert.deepEqual(JSON.parse(own ?? "").headers, { RateLimit: "mine", "ratelimit-policy": '"rpm";q=2;w=60' });
+  assert.deepEqual(await streamed(undefined), ["{}"], "bytes alone");
+  assert.equal(await left(), 0);
+  const [passed] = await streamed({ statusCode: 204 }, { shadow: true });
+  assert.deepEqual(JSON.parse(passed ?? "").headers.ratelimit, '"rpm";r=0;t=30');
+  const [refused] = await streamed({ statusCode: 200 });
+  const { statusCode, headers } = JSON.parse(refused ?? "");
+  assert.deepEqual([statusCode, headers["retry-after"]], [429, "30"]);
+});
+
 test("Middy: decided before, closed after, given back on an error", async (t) => {
   const { options, closed, left } = await made(t);
   const run = (base: (event: LambdaHttpEvent) => Promise<unknown>) => {
