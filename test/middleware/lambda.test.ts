@@ -194,32 +194,35 @@ class RuntimeStream extends PassThrough {
     return super.end();
   }
 
-  static from(stream: RuntimeStream, prelude: object): RuntimeStream {
-    const text = JSON.stringify(prelude);
-    stream._onBeforeFirstWrite = (write) => {
-      write(text);
-      write(new Uint8Array(8));
-    };
-    return stream;
-  }
-
   #send(chunk: string | Uint8Array): boolean {
     this.sent.push(Buffer.from(chunk as string).toString());
     return super.write(chunk);
   }
 }
 
+/** As the runtime has it. */
+const HttpResponseStream = {
+  from(stream: RuntimeStream, prelude: object): RuntimeStream {
+    const text = JSON.stringify(prelude);
+    stream._onBeforeFirstWrite = (write) => {
+      write(text);
+      write(new Uint8Array(8));
+    };
+    return stream;
+  },
+};
+
 test("a streamed response has the header fields beside those of its metadata, and its status counts", async (t) => {
   const { options, closed, left } = await made(t);
   const runtime = globalThis as { awslambda?: unknown };
-  runtime.awslambda = { HttpResponseStream: RuntimeStream };
+  runtime.awslambda = { HttpResponseStream };
   t.after(() => delete runtime.awslambda);
   const streamed = async (prelude: object | undefined, more: Partial<LambdaRateLimitOptions> = {}) => {
     const stream = new RuntimeStream();
     stream.resume();
     const handler = rateLimit(
       async (_event: LambdaHttpEvent, given: RuntimeStream) => {
-        const answer = prelude === undefined ? given : RuntimeStream.from(given, prelude);
+        const answer = prelude === undefined ? given : HttpResponseStream.from(given, prelude);
         answer.write("{}");
         answer.end();
       },
