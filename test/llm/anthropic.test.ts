@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { Middleware } from "@anthropic-ai/sdk";
 import type { Answer, Call } from "../../examples/fake-provider/provider.ts";
 import { type LimitModelOptions, limitAnthropic, refusalOf } from "../../src/entry/anthropic.ts";
 import { Limit, RateLimitExceeded } from "../../src/entry/index.ts";
@@ -157,5 +158,55 @@ for (const { label, module } of peersOf<AnthropicModule>("@anthropic-ai/sdk")) {
         { rpm: 1, tpm: USED },
       ],
     );
+  });
+
+  test(`${label}: a client for Bedrock is limited before its requests are rewritten and signed`, async (t) => {
+    const { provider, limiter, params, charged } = await setUp(t, () => TEXT_ANSWER);
+    const wire: unknown[] = [];
+    /** What the clients for other backends do: their package is not needed to do it. */
+    class Bedrock extends Anthropic {
+      protected override backendMiddleware(): readonly Middleware[] {
+        return [
+          (request, next) => {
+            const { model, stream, ...body } = JSON.parse(String(request.body));
+            const url = `${provider.url}/model/${model}/${stream ? "invoke-with-response-stream" : "invoke"}`;
+            const headers = new Headers(request.headers);
+            headers.set("authorization", "AWS4-HMAC-SHA256 Credential=signed");
+            const rewritten = { anthropic_version: "bedrock-2023-05-31", ...body };
+            return next({ ...request, url, headers, body: JSON.stringify(rewritten) });
+          },
+        ];
+      }
+    }
+    /** Stands in for Bedrock before the provider of these tests. */
+    const bedrock: typeof fetch = (url, init) => {
+      const { pathname } = new URL(String(url));
+      const { anthropic_version, ...body } = JSON.parse(String(init?.body));
+      const sent = new Headers(init?.headers);
+      wire.push([pathname, anthropic_version, sent.get("authorization")?.slice(0, 16), sent.has("zael-entity")]);
+      const stream = pathname.endsWith("stream");
+      return fetch(`${provider.url}/v1/messages`, {
+        method: "POST",
+        body: JSON.stringify({ ...body, model: MODEL, stream }),
+        signal: init?.signal ?? null,
+      });
+    };
+    const client = limitAnthropic(new Bedrock({ apiKey: "sk-test", fetch: bedrock, maxRetries: 0 }), {
+      limiter,
+      entityId: "somebody",
+    });
+    assert.ok(client instanceof Bedrock);
+    const named = { headers: { "zael-entity": KEY } };
+    await client.messages.create(params, named);
+    assert.deepEqual(await charged(), { rpm: 1, tpm: USED });
+    for await (const _ of await client.messages.create({ ...params, stream: true }, named));
+    await eventually(async () => assert.deepEqual(await charged(), { rpm: 2, tpm: 2 * USED }));
+    assert.deepEqual(wire, [
+      [`/model/${MODEL}/invoke`, "bedrock-2023-05-31", "AWS4-HMAC-SHA256", false],
+      [`/model/${MODEL}/invoke-with-response-stream`, "bedrock-2023-05-31", "AWS4-HMAC-SHA256", false],
+    ]);
+    await limiter.setLimits(KEY, [Limit.perMinute("tpm", 1)]);
+    await assert.rejects(() => client.messages.create(params, named), APIError);
+    assert.equal(wire.length, 2, "nothing was sent");
   });
 }
