@@ -23,7 +23,7 @@ export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 /** The calendar by which its quotas reset. */
 export let calendarOfLease: (lease: Lease) => Calendar;
 
-/** Settles a lease that has nothing to store, and says so; false: nothing was done. What was closed before counts as settled. */
+/** Settles an open lease that has nothing to store, and says so; false: nothing was done. */
 export let settledAtOnce: (lease: Lease) => boolean;
 
 /**
@@ -36,9 +36,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     calendarOfLease = (lease) => lease.core.maker.calendar;
     settledAtOnce = (lease) => {
       // What a client gave is no lease of this class.
-      if (!(#others in lease)) return false;
-      if (lease.core.status !== "open") return true;
-      if (lease.#others !== undefined || lease.hasChanged) return false;
+      if (!(#others in lease) || lease.#others !== undefined || lease.hasChanged) return false;
       lease.#close("settled");
       return true;
     };

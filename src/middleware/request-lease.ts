@@ -40,9 +40,11 @@ export class RequestLease<In> {
 
   /** At once where nothing has to be stored: the end of nearly every request. */
   #close(outcome: RequestOutcome): Promise<void> {
-    // The handler may have closed it.
-    const givesBack = this.lease.status === "open" ? this.#givesBack(outcome) : false;
-    if (givesBack !== false || !settledAtOnce(this.lease)) return this.#closeLater(givesBack, outcome);
+    // The handler may have closed it, and the hold of a client's may be over.
+    if (this.lease.status === "open") {
+      const givesBack = this.#givesBack(outcome);
+      if (givesBack !== false || !settledAtOnce(this.lease)) return this.#closeLater(givesBack, outcome);
+    }
     this.#giver.lifecycle?.bodyEnds();
     return this.#options.onClosed === undefined ? DONE : this.#tellClosed(outcome);
   }

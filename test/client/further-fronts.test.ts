@@ -9,15 +9,16 @@ import { Get } from "@nestjs/common";
 import { APICallError, generateText, streamText, wrapLanguageModel } from "ai";
 import fastify from "fastify";
 import { startProvider } from "../../examples/fake-provider/provider.ts";
+import { ClientLimiter } from "../../src/client/client.ts";
 import { rateLimitMiddleware } from "../../src/entry/ai.ts";
 import { limitAnthropic, refusalOf } from "../../src/entry/anthropic.ts";
 import { rateLimit as fastifyRateLimit } from "../../src/entry/fastify.ts";
-import { rateLimit as fetchRateLimit } from "../../src/entry/fetch.ts";
+import { type ClosedRequest, rateLimit as fetchRateLimit } from "../../src/entry/fetch.ts";
 import { currentLease, RateLimitExceeded } from "../../src/entry/index.ts";
 import { type LambdaHttpEvent, rateLimit as lambdaRateLimit, rateLimitMiddy } from "../../src/entry/lambda.ts";
 import { limitTools } from "../../src/entry/mcp.ts";
 import { chatModel } from "../llm/chat-model.ts";
-import { eventually } from "../llm/limited-provider.ts";
+import { degradedEvents, eventually } from "../llm/limited-provider.ts";
 import { controllerOf, decorate, PLATFORMS, startNest } from "../middleware/nest-kit.ts";
 import { served } from "./served.ts";
 
@@ -190,4 +191,23 @@ test("MCP behind a client of a service: charged, given back where a tool throws,
   const refused = await call();
   assert.equal(refused.isError, true);
   assert.match(JSON.stringify(refused.content), /Rate limited: the tool search was not called.*Try again in 30 s/);
+});
+
+test("a request that outlasts the hold of its lease ends as any other: there is nothing left to store", async (t) => {
+  const { url } = await served(t);
+  const degraded = degradedEvents(t);
+  let nowMs = 0;
+  const never = (_ms: number, signal: AbortSignal | undefined) =>
+    new Promise<void>((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+  const limiter = new ClientLimiter({ url, holdMs: 1_000 }, { now: () => nowMs, sleep: never });
+  const closed: unknown[] = [];
+  const options = { limiter, ...OPTIONS, onClosed: ({ lease }: ClosedRequest) => void closed.push(lease.status) };
+  const handler = fetchRateLimit(() => {
+    // A process that slept: no timer has renewed the hold.
+    nowMs += 2_000;
+    return new Response(null, { status: 204 });
+  }, options);
+  assert.equal((await handler(new Request("http://localhost/"))).status, 204);
+  await eventually(async () => assert.deepEqual(closed, ["expired"]));
+  assert.deepEqual(degraded, []);
 });

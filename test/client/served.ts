@@ -23,5 +23,5 @@ export async function served(t: TestContext) {
     Object.fromEntries(
       (await store.available({ entityId: "key-1", resource })).map((one) => [one.limit, one.available]),
     );
-  return { limiter, left };
+  return { url, limiter, left };
 }
