@@ -1,3 +1,4 @@
+import type { Amount } from "./amounts.ts";
 import type { BucketKey } from "./bucket-key.ts";
 import type { LimitSource } from "./config-scope.ts";
 import { ValidationError } from "./errors.ts";
@@ -118,4 +119,18 @@ function publicMeasures(chain: Chain): string {
 function aboutOf(chain: readonly OnBucket[]) {
   const bucket = chain[0]?.bucket;
   return { asker: bucket?.entityId ?? "", resource: bucket?.resource ?? "" };
+}
+
+/** A debit after which more would be owed than can be counted exactly. */
+export function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonly Amount[]): ValidationError {
+  const asked = amounts.map(({ limit, milli }) => `${milli / 1000} of "${limit}"`).join(", ");
+  return new ValidationError(
+    "debt_too_large",
+    `A debit of ${asked} from ${entityId} on ${resource} would leave a debt of more than ${TOKENS_MAX} tokens, which cannot be ` +
+      "counted exactly. Check the amount, or reset the bucket first.",
+    // It may be a parent that owes so much.
+    {
+      publicDetail: `A debit of ${asked} on ${resource} would leave a debt that cannot be counted exactly. Check the amount.`,
+    },
+  );
 }

@@ -1,5 +1,6 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import { debtTooLarge } from "../domain/charge-errors.ts";
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Answer, CallContext, Claim, MaybePromise } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
@@ -9,7 +10,7 @@ import { limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import { debtTooLarge, type Listeners } from "./store-client.ts";
+import type { Listeners } from "./store-client.ts";
 
 /** What became of a change of a stored lease. */
 export type LeaseChanged =

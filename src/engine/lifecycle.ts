@@ -70,11 +70,21 @@ export class Lifecycle {
   /** A call to the store, which closing waits for. */
   track<Value>(work: MaybePromise<Value>): MaybePromise<Value> {
     if (!(work instanceof Promise)) return work;
-    const calls = this.#calls;
-    calls.count++;
-    work.then(calls.ended, calls.ended);
-    this.#parent?.track(work);
+    const ended = this.callBegins();
+    work.then(ended, ended);
     return work;
+  }
+
+  /** The same for a call whose end its caller hears of anyway: what is answered has to be called then, once. */
+  callBegins(): () => void {
+    const { ended } = this.#calls;
+    this.#calls.count++;
+    if (this.#parent === undefined) return ended;
+    const endedInParent = this.#parent.callBegins();
+    return () => {
+      ended();
+      endedInParent();
+    };
   }
 
   /** A `withLease` begins; every `bodyBegins` needs a `bodyEnds`. */

@@ -1,8 +1,13 @@
 import type { Amount } from "../domain/amounts.ts";
 import { chargeOf } from "../domain/charges.ts";
-import type { ChainLink } from "./config-cache.ts";
-import { type AcquireRequest, hasOnlyKnownNames } from "./request.ts";
-import type { Settings } from "./settings.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
+import type { ChainLink, ConfigCache } from "./config-cache.ts";
+import type { DenyMemory } from "./deny-memory.ts";
+import { ONE_PART, type Plan, planned, timeLeft } from "./plan.ts";
+import { type AcquireRequest, demandOf, hasOnlyKnownNames } from "./request.ts";
+import type { RequestLimits } from "./request-limits.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
 
 /** Whether a request asks for nothing but tokens of one resource: the rest is for the steps. */
 export function isPlain(request: AcquireRequest): boolean {
@@ -22,4 +27,34 @@ export function amountsIfValid(
   } catch {
     return undefined;
   }
+}
+
+/** What is known of entities and buckets, by which a request is found to be plain. */
+interface Known {
+  readonly configCache: ConfigCache;
+  readonly deny: DenyMemory;
+  readonly requestLimits: RequestLimits;
+  isUnknown(link: ChainLink): boolean;
+}
+
+/** The plan of a plain request whose limits are remembered, where the store answers with a promise; else undefined. */
+export function plainPlan(
+  request: AcquireRequest,
+  { clock, scope }: EngineDeps,
+  settings: Settings,
+  known: Known,
+): Plan | undefined {
+  const buckets: BucketsMaybeInPlace = scope.buckets;
+  if (buckets.takeOne !== undefined || !isPlain(request)) return undefined;
+  if (request.limits !== undefined || request.atomic || request.resource === TOTAL_RESOURCE) return undefined;
+  const nowMs = clock.now();
+  const link = known.configCache.singleLink(request.entityId, request.resource, nowMs);
+  if (link === undefined || known.isUnknown(link)) return undefined;
+  if (known.deny.knows(link.bucket.id)) return undefined;
+  if (known.requestLimits.inPlace(link, undefined, nowMs) === undefined) return undefined;
+  const take = amountsIfValid(request, link, settings);
+  if (take === undefined || take.length === 0) return undefined;
+  const demands = [demandOf(link, take, false)];
+  const at = { nowMs, timeoutMs: timeLeft(settings, 0) };
+  return planned(request, { demands, claims: demands, parts: ONE_PART }, link.singleChain, at);
 }

@@ -6,12 +6,13 @@ import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from 
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
-import type { ChainLink } from "./config-cache.ts";
+import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
 import { covering, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
+import type { Taken } from "./store-client.ts";
 import { summed } from "./summed.ts";
 
 /** One resource of a request, with the chain that it is taken from. */
@@ -39,13 +40,19 @@ export interface PlanTime extends Pick<TakeContext, "nowMs" | "timeoutMs"> {
   readonly sinceRead: number;
 }
 
+/** A request whose first plan met configuration that has changed: when it came, and how configuration is to be read now. */
+export interface Replanned extends Pick<PlanTime, "sinceRead"> {
+  readonly startedMs: number;
+  readonly how: HowRead;
+}
+
 /** The plan; or the refusal that the deny memory knows already; or that configuration has changed. */
 export type Planned = Plan | Refusal | "stale";
 
 /** How many plans are made for one request, each after configuration changed under the last, before giving up. */
 export const PLANS_MAX = 50;
 
-const ONE_PART: readonly number[] = Object.freeze([]);
+export const ONE_PART: readonly number[] = Object.freeze([]);
 
 export function planOf(
   request: AcquireRequest,
@@ -71,7 +78,7 @@ export function planOf(
 
 const FURTHER: Among = { isFurther: true, alsoNamed: [] };
 
-function planned(
+export function planned(
   request: AcquireRequest,
   { demands, claims, parts }: Pick<Plan, "demands" | "claims" | "parts">,
   chain: readonly ChainLink[],
@@ -134,7 +141,7 @@ export function isOneReading(chain: readonly ChainLink[], others: readonly PartC
 }
 
 /** All levels of the chains that have one of these buckets: a doubt about one level may be about any above it. */
-export function levelsOf(
+function levelsOf(
   buckets: readonly BucketKey[] | undefined,
   chain: readonly ChainLink[],
   others: readonly PartChain[],
@@ -145,6 +152,18 @@ export function levelsOf(
   const isDoubted = ({ bucket, totals }: ChainLink) =>
     doubted.has(bucket.id) || (totals !== undefined && doubted.has(totals.bucket.id));
   return chains.flatMap((one) => (one.some(isDoubted) ? one : []));
+}
+
+/** Forgets configuration that a plan went by and that has changed, and answers how it is to be read again. */
+export function readAgain(
+  cache: ConfigCache,
+  { buckets }: Extract<Taken, { kind: "stale" }>,
+  chain: readonly ChainLink[],
+  others: readonly PartChain[],
+): HowRead {
+  cache.expire(levelsOf(buckets, chain, others));
+  // A bucket cast the doubt: what is read now must have what it is about.
+  return buckets === undefined ? "any" : "consistent";
 }
 
 /** The first level that is switched off; parents count too. */

@@ -1,4 +1,6 @@
 import type { Limit } from "../domain/limit.ts";
+import { checkEntityId } from "../domain/names.ts";
+import type { ChainLink, ConfigCache } from "./config-cache.ts";
 
 /** A question about an entity on a resource. It takes nothing. */
 export interface Question {
@@ -8,4 +10,21 @@ export interface Question {
   readonly resource: string;
   /** Limits to answer for, in place of the stored ones. Default: the stored limits. */
   readonly limits?: readonly Limit[];
+}
+
+/** The chain that a question is about, if all of it is remembered; throws for names that are none. */
+export function knownChain(
+  cache: ConfigCache,
+  { entityId, resource }: Question,
+  nowMs: number,
+  check: (resource: unknown) => string,
+): readonly ChainLink[] | undefined {
+  if (typeof entityId === "string" && typeof resource === "string") {
+    const chain = cache.chainKnown(entityId, resource, nowMs);
+    // What is remembered was checked when it was read.
+    if (chain !== undefined) return chain;
+  }
+  checkEntityId(entityId);
+  check(resource);
+  return undefined;
 }
