@@ -26,6 +26,7 @@ export interface RowsContext extends RecordContext {
 
 /** All claims or none. */
 export function takeAll(context: RowsContext, claims: readonly Claim[], by: Planner): readonly Answer[] {
+  if (claims.length === 1) return [takeOnly(context, claims[0] as Claim, by)];
   const slots: Slot[] = [];
   const drafts: TakenRecord[] = [];
   let fitting = true;
@@ -44,6 +45,13 @@ export function takeAll(context: RowsContext, claims: readonly Claim[], by: Plan
       ? granted(context, slot, claim, after as BucketRecord)
       : refused(context, slot, claim, before, after === undefined ? "short" : "skipped");
   });
+}
+
+/** The same for one claim, as most are, without the lists that several need. */
+function takeOnly(context: RowsContext, claim: Claim, by: Planner): Answer {
+  const slot = slotOf(context, claim);
+  const { before, after } = takenFrom(slot.row, claim, by, context);
+  return after === undefined ? refused(context, slot, claim, before, "short") : granted(context, slot, claim, after);
 }
 
 export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): Debited {

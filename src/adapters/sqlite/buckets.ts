@@ -80,11 +80,11 @@ export class SqliteBuckets implements BucketStore {
   }
 
   take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    return this.#commit.submit(this.#takeCall(claims, context));
+    return this.#commit.submit(new QueuedTake(this, claims, context));
   }
 
   takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
-    return this.#commit.submitSync(this.#takeCall(claims, context));
+    return this.#commit.submitSync(new QueuedTake(this, claims, context));
   }
 
   debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
@@ -155,20 +155,36 @@ export class SqliteBuckets implements BucketStore {
     };
   }
 
-  #takeCall(claims: readonly Claim[], context: TakeContext): Call<TakeReply> {
-    return {
-      context,
-      work: () => {
-        if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
-        const { lease } = context;
-        const by = context.generation === undefined ? "lease" : "plan";
-        if (lease === undefined) return takeAll(this.rowsAt(context), claims, by);
-        return this.#rows.allOrNone(() =>
-          this.#leases.drafted(lease, context.nowMs, () => takeAll(this.rowsAt(context), claims, by)),
-        );
-      },
-      unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),
-    };
+  /** What a take does inside the transaction that it falls into. */
+  taken(claims: readonly Claim[], context: TakeContext): TakeReply {
+    const { generation, lease, nowMs } = context;
+    if (generation !== undefined && generation !== this.#watch.generation) return "stale";
+    const by = generation === undefined ? "lease" : "plan";
+    if (lease === undefined) return takeAll(this.rowsAt(context), claims, by);
+    return this.#rows.allOrNone(() =>
+      this.#leases.drafted(lease, nowMs, () => takeAll(this.rowsAt(context), claims, by)),
+    );
+  }
+}
+
+/** A take that waits for its transaction. A class, since every take is one: two functions less are made for it. */
+class QueuedTake implements Call<TakeReply> {
+  readonly context: TakeContext;
+  readonly #buckets: SqliteBuckets;
+  readonly #claims: readonly Claim[];
+
+  constructor(buckets: SqliteBuckets, claims: readonly Claim[], context: TakeContext) {
+    this.context = context;
+    this.#buckets = buckets;
+    this.#claims = claims;
+  }
+
+  work(): TakeReply {
+    return this.#buckets.taken(this.#claims, this.context);
+  }
+
+  unavailable(_applied: "no" | "unknown", cause: unknown): TakeReply {
+    return this.#claims.map(() => ({ kind: "unavailable", cause }));
   }
 }
 

@@ -10,12 +10,13 @@ import type { Watch } from "./watch.ts";
 export interface Call<Reply> {
   readonly context: CallContext;
   /** Runs inside the transaction; throws before it has put any row. */
-  readonly work: () => Reply;
+  work(): Reply;
   /** The answer when there was no transaction, or no telling whether it was committed. */
-  readonly unavailable: (applied: "no" | "unknown", cause: unknown) => Reply;
+  unavailable(applied: "no" | "unknown", cause: unknown): Reply;
 }
 
-interface Job extends Call<unknown> {
+interface Job {
+  readonly call: Call<unknown>;
   readonly queuedAtMs: number;
   readonly resolve: (reply: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -54,11 +55,11 @@ export class GroupCommit {
     this.#coalesce = parts.coalesce;
   }
 
-  submit<Reply>({ context, work, unavailable }: Call<Reply>): Promise<Reply> {
+  submit<Reply>(call: Call<Reply>): Promise<Reply> {
     this.#connection.requireOpen();
     return new Promise<Reply>((resolve, reject) => {
       const queuedAtMs = this.#connection.steadyMs();
-      this.#queue.push({ context, work, unavailable, queuedAtMs, resolve: resolve as Job["resolve"], reject });
+      this.#queue.push({ call, queuedAtMs, resolve: resolve as Job["resolve"], reject });
       if (this.#scheduled) return;
       this.#scheduled = true;
       this.#watch.openTurn();
@@ -112,7 +113,7 @@ export class GroupCommit {
       const retriesMax = this.#refusal === undefined ? BLOCKING_RETRIES_MAX : BLOCKING_RETRIES_LATER_MAX;
       const begun = this.#connection.begin(retriesMax);
       if (begun.kind === "refused") return begun.cause;
-      outcomes = this.#transact(jobs);
+      outcomes = this.#transact(jobs.map(({ call }) => call));
     } catch (error) {
       outcomes = jobs.map(() => ({ error }));
     }
@@ -133,10 +134,10 @@ export class GroupCommit {
     this.#queue = [];
     const nowMs = this.#connection.steadyMs();
     return queue.filter((job) => {
-      const { signal, timeoutMs } = job.context;
+      const { signal, timeoutMs } = job.call.context;
       if (signal?.aborted) job.reject(signal.reason);
       else if (nowMs - job.queuedAtMs > timeoutMs)
-        job.resolve(job.unavailable("no", this.#refusal ?? tooSlow(job, nowMs)));
+        job.resolve(job.call.unavailable("no", this.#refusal ?? tooSlow(job, nowMs)));
       else return true;
       return false;
     });
@@ -180,6 +181,6 @@ function settle(job: Job, outcome: Outcome): void {
 function tooSlow(job: Job, nowMs: number): Error {
   const waitedMs = nowMs - job.queuedAtMs;
   return new Error(
-    `The event loop was blocked for ${waitedMs} ms, longer than the timeout of ${job.context.timeoutMs} ms.`,
+    `The event loop was blocked for ${waitedMs} ms, longer than the timeout of ${job.call.context.timeoutMs} ms.`,
   );
 }
