@@ -1,17 +1,24 @@
+import type { Tokens } from "../domain/amounts.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import type { Acquirer } from "./acquirer.ts";
+import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { Outcome } from "./outcome.ts";
 import { claimsOf, enabled, isByConfig } from "./plan.ts";
-import { refusalOf } from "./refusal.ts";
+import type { Question } from "./question.ts";
+import { type Observation, refusalOf } from "./refusal.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, type Demand } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 import type { Waiting } from "./waiting.ts";
 
 /** What looking needs of an acquirer. */
-type Peeked = Pick<
-  Acquirer,
-  "attempt" | "chain" | "configCache" | "demands" | "isOutdated" | "observe" | "unavailable"
->;
+interface Peeked {
+  readonly configCache: ConfigCache;
+  attempt(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
+  chain(question: Question, nowMs: number, purpose: "question"): Promise<readonly ChainLink[]>;
+  demands(consume: Tokens | undefined, chain: readonly ChainLink[]): Demand[];
+  observe(demands: readonly Demand[]): Promise<Observation>;
+  isOutdated(levels: readonly ChainLink[]): boolean;
+  unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Outcome;
+}
 
 /** How a request stands, without taking: for one whose turn never came while it waited. */
 export async function peek(
