@@ -1,0 +1,130 @@
+import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+
+/**
+ * What an error of the server or of the driver means to us.
+ * - `rolledBack`: for the sake of another transaction, or for a lock that was not had in time; the same may be sent again.
+ * - `notApplied`: the server cannot be reached or has no room; certainly nothing was done.
+ * - `unknown`: the connection ended, or time was up, after sending; perhaps it was done.
+ * - `standby`: this server only reads; another one is the primary now.
+ * - `refused`: the user or the database is wrong. `rights`: a GRANT is missing. `missing`: the schema is not there, or older.
+ * - `other`: asking again will not help; it is our mistake.
+ */
+export type Fault = "rolledBack" | "notApplied" | "unknown" | "standby" | "refused" | "rights" | "missing" | "other";
+
+/** By SQLSTATE, or by the code that the system or the driver gives. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  ...{ "40001": "rolledBack", "40P01": "rolledBack", "55P03": "rolledBack" },
+  ...{ ECONNREFUSED: "notApplied", ENOTFOUND: "notApplied", EAI_AGAIN: "notApplied", EHOSTUNREACH: "notApplied" },
+  ...{ ENETUNREACH: "notApplied", "53300": "notApplied", "57P03": "notApplied", "08001": "notApplied" },
+  ...{ "08004": "notApplied", "57014": "notApplied", "53100": "notApplied", "53200": "notApplied" },
+  ...{ "58030": "notApplied", "53400": "notApplied" },
+  ...{ "57P01": "unknown", "57P02": "unknown", "08006": "unknown", "08003": "unknown", "40003": "unknown" },
+  ...{ ECONNRESET: "unknown", EPIPE: "unknown", ETIMEDOUT: "unknown" },
+  ...{ "25006": "standby", "57P04": "standby" },
+  ...{ "28P01": "refused", "28000": "refused", "3D000": "refused" },
+  "42501": "rights",
+  ...{ "42883": "missing", "42P01": "missing", "3F000": "missing" },
+};
+
+/** Time was up before the server had answered. */
+export class TimeIsUp extends Error {
+  /** Whether the statement had been sent. */
+  readonly isSent: boolean;
+
+  constructor(timeoutMs: number, isSent: boolean) {
+    super(
+      isSent
+        ? `The server did not answer within ${timeoutMs} ms.`
+        : `No connection to the server could be had within ${timeoutMs} ms.`,
+    );
+    this.isSent = isSent;
+  }
+}
+
+/** The connection could not be made: nothing can have been sent on it. */
+export class NotConnected extends Error {}
+
+export function faultOf(error: unknown): Fault {
+  if (error instanceof TimeIsUp) return error.isSent ? "unknown" : "notApplied";
+  if (error instanceof NotConnected) {
+    const fault = faultOf(error.cause);
+    return fault === "unknown" || fault === "other" ? "notApplied" : fault;
+  }
+  const code = codeOf(error);
+  if (code === undefined) return isEndOfConnection(error) ? "unknown" : "other";
+  return FAULTS[code] ?? (code.startsWith("08") ? "unknown" : "other");
+}
+
+/** Whether the connection that brought this error can be used again. */
+export function leavesConnection(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P|25006)/.test(code);
+}
+
+/** An error for a caller: of the driver's own none gets out as it is, for its text may have parts of an address. */
+export function thrownFor(error: unknown, name: string): unknown {
+  if (error instanceof LimiterError) return error;
+  const why = reasonOf(error);
+  const options = { cause: new Error(why) };
+  switch (faultOf(error)) {
+    case "refused":
+      return new LimiterError(
+        "store_refused",
+        `The server of ${name} refuses this user (${why}). Check user, password and database.`,
+        options,
+      );
+    case "rights":
+      return new LimiterError(
+        "store_refused",
+        `A right is missing on ${name} (${why}). Grant it as \`zae-limiter init --grants\` prints.`,
+        options,
+      );
+    case "missing":
+      return isMissingTable(error)
+        ? new NotFoundError(
+            "store_not_found",
+            `${name} has no tables of zae-limiter (${why}). Make them with \`zae-limiter init\`, or open the store without \`create: false\`.`,
+            options,
+          )
+        : new VersionError(
+            "schema_older",
+            `The tables of ${name} are of an older version (${why}). Upgrade them with \`zae-limiter init\`.`,
+            options,
+          );
+    case "other":
+      return error instanceof Error && codeOf(error) === undefined
+        ? error
+        : new LimiterError(
+            "store_refused",
+            `The server of ${name} cannot do this (${why}); nothing was changed.`,
+            options,
+          );
+    default:
+      return new RateLimiterUnavailable(`The store ${name} does not respond: ${why}.`, options);
+  }
+}
+
+/** Why, without anything of an address: of the system's errors only the code, of the server's its message. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof NotConnected && error.cause !== undefined) return reasonOf(error.cause);
+  const code = codeOf(error);
+  if (code !== undefined && !/^[0-9A-Z]{5}$/.test(code)) return code;
+  const message = error instanceof Error ? error.message : String(error);
+  return code === undefined ? message : `${code}: ${message}`;
+}
+
+function isMissingTable(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "42P01" || code === "3F000";
+}
+
+function isEndOfConnection(error: unknown): boolean {
+  return (
+    error instanceof Error && /connection (terminated|ended|closed|error)|not queryable|socket/i.test(error.message)
+  );
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}

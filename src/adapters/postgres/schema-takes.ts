@@ -1,0 +1,56 @@
+import type { SchemaPart } from "./schema-part.ts";
+
+/**
+ * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
+ *   `pg_advisory_xact_lock(@.lock_of(namespace))` and adds 1; takes hold the same lock shared.
+ * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`.
+ * - `lane`: the last batch of each lane, and what was answered.
+ * - `usage`: hours that have left their bucket. `milli` by counter; the counter `#requests` has the number of requests.
+ * - `operation`: purchases and resets by their keys.
+ */
+const TABLES_1 = `
+CREATE TABLE @.generation (namespace text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
+
+CREATE TABLE @.bucket (
+  namespace text COLLATE "C" NOT NULL, entity text COLLATE "C" NOT NULL, resource text COLLATE "C" NOT NULL,
+  version bigint NOT NULL, signature bigint NOT NULL, limits text NOT NULL, names text[] NOT NULL,
+  epoch_ms bigint NOT NULL, renew_at_ms bigint NOT NULL, valid_until_ms bigint, written_ms bigint,
+  as_of_ms bigint NOT NULL, generation bigint, met_ms bigint NOT NULL,
+  hour_ms bigint NOT NULL, requests bigint NOT NULL,
+  capacity bigint[] NOT NULL, amount bigint[] NOT NULL, period bigint[] NOT NULL, soft boolean[] NOT NULL,
+  reset_after bigint[] NOT NULL, tokens bigint[] NOT NULL, remainder bigint[] NOT NULL, counted bigint[] NOT NULL,
+  window_start bigint[] NOT NULL, top_up bigint[] NOT NULL, resets bigint[] NOT NULL,
+  PRIMARY KEY (namespace, entity, resource)
+) WITH (fillfactor = 50);
+CREATE INDEX bucket_resource ON @.bucket (namespace, resource, entity);
+CREATE INDEX bucket_hour ON @.bucket (namespace, hour_ms, entity, resource);
+
+CREATE TABLE @.lane (lane text COLLATE "C" PRIMARY KEY, seq bigint NOT NULL, answer text NOT NULL, at_ms bigint NOT NULL);
+CREATE INDEX lane_at ON @.lane (at_ms);
+
+CREATE TABLE @.usage (
+  namespace text COLLATE "C" NOT NULL, hour_ms bigint NOT NULL, entity text COLLATE "C" NOT NULL,
+  resource text COLLATE "C" NOT NULL, counter text COLLATE "C" NOT NULL, milli numeric NOT NULL,
+  PRIMARY KEY (namespace, hour_ms, entity, resource, counter)
+);
+CREATE INDEX usage_entity ON @.usage (namespace, entity, resource, hour_ms);
+
+CREATE TABLE @.operation (
+  namespace text COLLATE "C" NOT NULL, entity text COLLATE "C" NOT NULL, resource text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL, at_ms bigint NOT NULL, amounts text NOT NULL,
+  PRIMARY KEY (namespace, entity, resource, key)
+);
+CREATE INDEX operation_at ON @.operation (namespace, at_ms);
+`;
+
+/** The number of the lock of a namespace. */
+const LOCK_OF = `
+CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$ SELECT hashtextextended('zae-limiter/@schema/' || namespace, 0) $$;
+`;
+
+export const TAKE_PARTS: SchemaPart = {
+  tables: [TABLES_1],
+  functions: [{ name: "lock_of(text)", text: LOCK_OF, role: "inner" }],
+  readByTakes: ["generation"],
+};

@@ -1,0 +1,109 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { chownSync, existsSync, globSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+
+/** A PostgreSQL that this process has started. */
+export interface PostgresProcess {
+  readonly url: string;
+  readonly port: number;
+  /** SIGKILL of the server with all that belongs to it, as a crash. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data and the same port. */
+  restart(): Promise<void>;
+}
+
+/** The newest that Debian's packages have put there, or on the path. */
+function binaries(): string {
+  const [newest] = globSync("/usr/lib/postgresql/*/bin/initdb").sort().reverse();
+  if (newest !== undefined) return join(newest, "..");
+  for (const folder of (process.env.PATH ?? "").split(":")) if (existsSync(join(folder, "initdb"))) return folder;
+  throw new Error("PostgreSQL is not installed: neither /usr/lib/postgresql/*/bin nor the path has initdb.");
+}
+
+/** Starts a server in a folder of its own, on a free port of loopback; it ends with this process. */
+export async function startPostgres(settings: readonly string[]): Promise<PostgresProcess> {
+  const bin = binaries();
+  const folder = mkdtempSync(join(tmpdir(), "zael-postgres-"));
+  const data = join(folder, "data");
+  const account = unprivileged();
+  if (account !== undefined) chownSync(folder, account.uid, account.gid);
+  const who = account ?? {};
+  const flags = ["-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"];
+  execFileSync(join(bin, "initdb"), flags, { ...who, cwd: folder, stdio: "pipe" });
+  const port = await freePort();
+  let server: ChildProcess | undefined;
+  const start = async (): Promise<void> => {
+    const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, ...settings];
+    const args = ["-D", data, "-p", String(port), ...options.flatMap((option) => ["-c", option])];
+    server = spawn(join(bin, "postgres"), args, { ...who, cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+    await ready(server);
+  };
+  process.once("exit", () => {
+    server?.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+  await start();
+  server?.unref();
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    port,
+    kill: async () => {
+      const ended = new Promise((resolve) => server?.once("exit", resolve));
+      server?.kill("SIGKILL");
+      await ended;
+    },
+    restart: async () => {
+      // The children of one that was killed end when they notice; until then the folder is theirs.
+      for (let tries = 1; ; tries++) {
+        try {
+          await start();
+          server?.unref();
+          return;
+        } catch (error) {
+          if (tries === 50) throw error;
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+      }
+    },
+  };
+}
+
+// The server refuses to run as root.
+function unprivileged(): { readonly uid: number; readonly gid: number } | undefined {
+  if (userInfo().uid !== 0) return undefined;
+  for (const name of ["postgres", "nobody"]) {
+    try {
+      const numberOf = (flag: string) => Number(execFileSync("id", [flag, name], { encoding: "utf8", stdio: "pipe" }));
+      return { uid: numberOf("-u"), gid: numberOf("-g") };
+    } catch {
+      // The next one.
+    }
+  }
+  throw new Error("PostgreSQL does not run as root, and there is neither the user postgres nor nobody.");
+}
+
+function ready(server: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let said = "";
+    server.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      said = (said + text).slice(-4_000);
+      if (said.includes("database system is ready to accept connections")) resolve();
+    });
+    (server.stderr as unknown as { unref?: () => void })?.unref?.();
+    server.once("error", reject);
+    server.once("exit", (code) => reject(new Error(`The server ended with ${code}: ${said}`)));
+  });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}

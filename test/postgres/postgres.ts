@@ -1,0 +1,54 @@
+import { randomBytes } from "node:crypto";
+import { describe, test } from "node:test";
+import { startPostgres } from "./postgres-process.ts";
+
+// The PostgreSQL that suites run against: Debian's, started with the test file in a folder of its own and gone with it.
+// ZAEL_TEST_POSTGRES_URL=postgres://... names another one, in which suites make schemas of their own. Where none can be had,
+// suites are skipped and say so; with ZAEL_REQUIRE_POSTGRES=1 that is a failure.
+
+/** A server for tests. */
+export interface TestPostgres {
+  readonly url: string;
+  /** The name of a schema that nobody has used. */
+  newSchema(): string;
+}
+
+/** A suite on a real PostgreSQL. To be awaited, at the top of a file. */
+export async function describePostgres(name: string, define: (postgres: TestPostgres) => void): Promise<void> {
+  const found = await postgresOrReason();
+  if (typeof found !== "string") {
+    describe(name, () => define(found));
+    return;
+  }
+  const reason = `No PostgreSQL for the suite "${name}": ${found}`;
+  if (process.env.ZAEL_REQUIRE_POSTGRES === "1") {
+    test(name, () => {
+      throw new Error(reason);
+    });
+    return;
+  }
+  process.stderr.write(`SKIPPED. ${reason}\n`);
+  test(name, { skip: reason }, () => {});
+}
+
+let postgres: Promise<TestPostgres | string> | undefined;
+
+/** The one of this process, or why there is none. */
+export function postgresOrReason(): Promise<TestPostgres | string> {
+  postgres ??= startedOrReason();
+  return postgres;
+}
+
+async function startedOrReason(): Promise<TestPostgres | string> {
+  try {
+    const { ZAEL_TEST_POSTGRES_URL: given } = process.env;
+    const url = given || (await startPostgres(["fsync=off", "max_connections=100"])).url;
+    return { url, newSchema };
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+export function newSchema(): string {
+  return `test_${process.pid}_${randomBytes(6).toString("hex")}`;
+}
