@@ -24,11 +24,17 @@ const ROWS: Readonly<Record<string, Row>> = {
   engine: { folders: ["bucket", "domain", "ports"], packages: [] },
   protocol: { folders: ["bucket", "domain", "ports"], packages: [] },
   stored: { folders: ["bucket", "domain", "ports"], packages: [] },
+  straight: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
+  records: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: [] },
   "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   "adapters/dynamodb": {
     folders: ["bucket", "domain", "ports", "protocol", "stored"],
     packages: ["@aws-sdk/*", "undici", "node:*"],
+  },
+  "adapters/postgres": {
+    folders: ["bucket", "domain", "ports", "stored", "straight", "records", "protocol"],
+    packages: ["pg", "node:*"],
   },
   "adapters/system": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   aggregator: {
@@ -69,7 +75,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     packages: ["node:*"],
   },
   cli: { folders: ["*"], packages: ["*"] },
-  testing: { folders: ["bucket", "domain", "ports", "protocol", "adapters/memory"], packages: ["node:*"] },
+  testing: {
+    folders: ["bucket", "domain", "ports", "protocol", "stored", "straight", "records", "adapters/memory"],
+    packages: ["node:*"],
+  },
   entry: { folders: ["*"], packages: ["*"] },
 };
 

@@ -13,7 +13,7 @@ CREATE TABLE @.generation (namespace text COLLATE "C" PRIMARY KEY, value bigint 
 
 CREATE TABLE @.bucket (
   namespace text COLLATE "C" NOT NULL, entity text COLLATE "C" NOT NULL, resource text COLLATE "C" NOT NULL,
-  version bigint NOT NULL, signature bigint NOT NULL, limits text NOT NULL, names text[] NOT NULL,
+  version bigint NOT NULL, signature text COLLATE "C" NOT NULL, limits text NOT NULL, names text[] NOT NULL,
   epoch_ms bigint NOT NULL, renew_at_ms bigint NOT NULL, valid_until_ms bigint, written_ms bigint,
   as_of_ms bigint NOT NULL, generation bigint, met_ms bigint NOT NULL,
   hour_ms bigint NOT NULL, requests bigint NOT NULL,

@@ -1,0 +1,209 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { AuditEvent } from "../domain/audit.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { BucketOwner } from "./bucket-store.ts";
+
+/** One limit of a bucket as a store works with it on the straight line between two boundaries. */
+export interface StraightLevel {
+  readonly name: string;
+  readonly capacityMilli: number;
+  readonly refillAmountMilli: number;
+  readonly refillPeriodMs: number;
+  /** Never a reason to refuse; below zero it counts an overdraft. */
+  readonly soft: boolean;
+  /** Of a session: the first use opens a window of this length. 0: it is none. */
+  readonly resetAfterMs: number;
+  readonly tokensMilli: number;
+  readonly remainder: number;
+  /** What was counted in the open hour; null: nothing. */
+  readonly countedMilli: number | null;
+  readonly windowStartMs: number | null;
+  readonly topUpMilli: number;
+  readonly resets: number;
+}
+
+/** A bucket as a store keeps it. All numbers are safe integers; null stands for "never" or "none". */
+export interface StraightRow {
+  /** Of `limitsText`: two rows with the same have the same limits in the same order. */
+  readonly signature: string;
+  /** `Shape.text`. */
+  readonly limitsText: string;
+  readonly epochMs: number;
+  /** From then on nothing is taken from the row as it is: it is brought there first. */
+  readonly renewAtMs: number;
+  readonly validUntilMs: number | null;
+  /** The last write that went by limits which may be older than the store's. */
+  readonly writtenMs: number | null;
+  readonly asOfMs: number;
+  readonly generation: number | null;
+  /** The newest change of stored limits that the bucket has gone through. */
+  readonly metMs: number;
+  readonly hourMs: number;
+  readonly requests: number;
+  readonly levels: readonly StraightLevel[];
+}
+
+/** A row with how often it was written; that changes with every write. */
+export interface VersionedRow extends StraightRow {
+  readonly version: number;
+}
+
+/** Usage for its table: by counter, of one hour. */
+export interface LeftUsage {
+  readonly hourMs: number;
+  readonly requests: number;
+  readonly amounts: readonly Amount[];
+}
+
+/** What a row is to be before the batch, if it is still of this version; 0: if there is none. It contains no take. */
+export interface Brought {
+  readonly version: number;
+  readonly row: StraightRow;
+  readonly left: readonly LeftUsage[];
+}
+
+export interface BatchBucket {
+  readonly key: BucketKey;
+  readonly brought: Brought | undefined;
+}
+
+/** What one request does to one bucket; its amounts are by the place of the limit in the row. */
+export interface BatchClaim {
+  /** By its place in the batch. */
+  readonly bucket: number;
+  /** The row must be of these limits, or the request is answered `again`. */
+  readonly signature: string;
+  /** And must have gone through changes up to this instant; -1: whatever it went through. */
+  readonly changedMs: number;
+  /** And, where that was decisive, of this origin. */
+  readonly origin: { readonly asOfMs: number; readonly generation: number | null } | undefined;
+  /** Null: nothing is asked of that limit. */
+  readonly amounts: readonly (number | null)[];
+  readonly bypass: boolean;
+  /** Of a credit: in which period each amount was taken. `skip`: it is not given back. Undefined: all are given back. */
+  readonly pins: readonly (BatchPin | "skip" | undefined)[] | undefined;
+  /** Of a credit: the instant for which that was decided; a row of a later epoch is answered `again`. */
+  readonly judgedMs: number;
+  /** Counted beside the amounts once the request is applied; also where the bucket of a credit is forgotten (`lost`). */
+  readonly strays: readonly Amount[];
+  /** Of a credit: what is counted where the bucket is forgotten. */
+  readonly lost: LeftUsage | undefined;
+}
+
+export interface BatchPin {
+  readonly resets: number;
+  readonly windowStartMs: number | null;
+}
+
+/** All its claims or none. A debit and a credit have one claim each. */
+export interface BatchRequest {
+  readonly kind: "take" | "debit" | "credit";
+  readonly nowMs: number;
+  /** Configuration must be of this generation; undefined: whatever it is. */
+  readonly generation: number | undefined;
+  /** It goes by limits that may be older than the store's: the instant is noted on the row. */
+  readonly isNoted: boolean;
+  readonly claims: readonly BatchClaim[];
+}
+
+/** Requests of one namespace that are done one after the other in one transaction. */
+export interface Batch {
+  readonly namespaceId: string;
+  readonly lane: string;
+  /** Grows by 1 with every batch of the lane that is not a repeat. */
+  readonly seq: number;
+  /** Distinct. */
+  readonly buckets: readonly BatchBucket[];
+  readonly requests: readonly BatchRequest[];
+  readonly countsUsage: boolean;
+  /** A reading that is further ahead of the store's own clock is refused; undefined: readings are not compared. */
+  readonly aheadMaxMs: number | undefined;
+}
+
+/** What a claim left, or found where nothing was taken: by the place of the limit. */
+export interface ClaimLevels {
+  readonly tokensMilli: readonly number[];
+  /** Only where one of the limits is a session. */
+  readonly windows: readonly (number | null)[] | undefined;
+  readonly validUntilMs: number | null | undefined;
+}
+
+/**
+ * What became of a request.
+ * - `again`: a row is not as the request expects it; the answer has the row, and nothing was done.
+ * - `gone`: of a credit, there is no bucket. `tooDeep`: as of `WriteReply`. `stale`: configuration has moved on.
+ * - `clock`: the reading is ahead of the store's clock.
+ */
+export type RequestReply =
+  | { readonly kind: "applied"; readonly claims: readonly (ClaimLevels | null)[] }
+  | { readonly kind: "short"; readonly short: readonly boolean[]; readonly claims: readonly (ClaimLevels | null)[] }
+  | { readonly kind: "stale" | "again" | "gone" | "tooDeep" | "clock" };
+
+/** A row as the batch left it; `limitsText` is absent where the signature is that of a claim or of what was brought. */
+export interface SeenRow extends Omit<VersionedRow, "limitsText" | "levels"> {
+  readonly limitsText: string | undefined;
+  readonly tokensMilli: readonly number[];
+  readonly remainders: readonly number[];
+  readonly countedMilli: readonly (number | null)[];
+  readonly windows: readonly (number | null)[];
+  readonly topUpsMilli: readonly number[];
+  readonly resets: readonly number[];
+}
+
+/**
+ * `superseded`: a later batch of the lane was done already; this one was not done now.
+ * `rolledBack`: nothing was done for the sake of others; the same batch may be sent again.
+ */
+export type BatchReply =
+  | {
+      readonly kind: "done";
+      /** It was done before, unseen: these are the answers of then. */
+      readonly repeated: boolean;
+      readonly generation: number;
+      /** The store's clock. */
+      readonly serverMs: number;
+      /** By the place of the bucket; null: there is none. */
+      readonly rows: readonly (SeenRow | null)[];
+      readonly replies: readonly RequestReply[];
+    }
+  | { readonly kind: "superseded" }
+  | { readonly kind: "rolledBack"; readonly cause: unknown }
+  | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
+
+/** A row that replaces one of a version, once for its key, together with the audit event. */
+export interface RowOperation {
+  readonly namespaceId: string;
+  readonly bucket: BucketKey;
+  readonly idempotencyKey: string;
+  readonly nowMs: number;
+  readonly amounts: readonly Amount[];
+  readonly event: AuditEvent;
+  readonly brought: Brought;
+}
+
+/** `known`: the key was used before; `amounts` as text. `moved`: the row is of another version by now. */
+export type RowOperationReply =
+  | { readonly kind: "done" }
+  | { readonly kind: "known"; readonly amountsText: string }
+  | { readonly kind: "moved" };
+
+/** What a store in one transaction needs to have for takes: the straight line of `bucket/`, and rows that are compared by version. */
+export interface BatchStore {
+  /** Never rejects for what a server or a network does. */
+  apply(batch: Batch, timeoutMs: number): Promise<BatchReply>;
+  operate(operation: RowOperation): Promise<RowOperationReply>;
+  /** The amounts remembered under the key of an operation, as text. */
+  operated(namespaceId: string, bucket: BucketKey, idempotencyKey: string): Promise<string | undefined>;
+  /** In the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
+  read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
+  /** By entity id, then by resource. */
+  listKeys(namespaceId: string, owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>>;
+  /** By entity id. */
+  listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>>;
+}
+
+export interface StoredBucket {
+  readonly key: BucketKey;
+  readonly row: VersionedRow;
+}

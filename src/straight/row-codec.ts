@@ -1,0 +1,141 @@
+import { type BucketState, bucketState, type LimitState } from "../domain/bucket-state.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import type { Damage } from "../domain/item-unreadable.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
+import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
+import { NONE } from "../stored/open-hour.ts";
+import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
+import { type Shape, shapeFrom } from "../stored/shape.ts";
+
+/** A short text that stands for the limits of a row. */
+export type SignatureOf = (text: string) => string;
+
+/** A record as a store keeps it. What leaves it for the table of usage is not in it. */
+export function rowOf({ state, shape, open }: BucketRecord, signatureOf: SignatureOf): StraightRow {
+  const { epochMs, renewAtMs, validUntilMs, writtenMs, origin } = state;
+  return {
+    signature: signatureOf(shape.text),
+    limitsText: shape.text,
+    epochMs,
+    renewAtMs,
+    validUntilMs: orNever(validUntilMs),
+    writtenMs: writtenMs ?? null,
+    asOfMs: origin.asOfMs,
+    generation: origin.generation,
+    metMs: origin.changedMs ?? origin.asOfMs,
+    hourMs: open.hourMs,
+    requests: open.requests,
+    levels: state.limits.map((limit, i) => levelOf(limit, open.counted[i] as number)),
+  };
+}
+
+function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitState, counted: number): StraightLevel {
+  return {
+    name,
+    capacityMilli: terms.capacityMilli,
+    refillAmountMilli: terms.refillAmountMilli,
+    refillPeriodMs: terms.refillPeriodMs,
+    soft: limit.soft === true,
+    resetAfterMs: limit.resetAfterMs ?? 0,
+    tokensMilli,
+    remainder,
+    countedMilli: Number.isNaN(counted) ? null : counted,
+    windowStartMs: quota?.windowStartMs ?? null,
+    topUpMilli: quota?.topUpMilli ?? 0,
+    resets: quota?.resets ?? 0,
+  };
+}
+
+/** The numbers of a row that its limits do not tell. */
+export interface RowNumbers extends Omit<SeenRow, "limitsText" | "signature" | "version"> {}
+
+export function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
+  return {
+    ...row,
+    tokensMilli: levels.map((level) => level.tokensMilli),
+    remainders: levels.map((level) => level.remainder),
+    countedMilli: levels.map((level) => level.countedMilli),
+    windows: levels.map((level) => level.windowStartMs),
+    topUpsMilli: levels.map((level) => level.topUpMilli),
+    resets: levels.map((level) => level.resets),
+  };
+}
+
+/** The record of a row whose limits are known; undefined: its numbers are damaged. */
+export function recordOf(shape: Shape, row: RowNumbers): BucketRecord | undefined {
+  const limits = shape.limits.map(({ name, limit, terms, configured, isQuota, ...past }, i): LimitState => {
+    const quota = {
+      windowStartMs: row.windows[i] ?? undefined,
+      topUpMilli: row.topUpsMilli[i] as number,
+      resets: row.resets[i] as number,
+    };
+    return {
+      name,
+      limit,
+      terms,
+      configured,
+      tokensMilli: row.tokensMilli[i] as number,
+      remainder: row.remainders[i] as number,
+      quota: isQuota ? quota : undefined,
+      part: undefined,
+      rememberUntilMs: past.rememberUntilMs,
+      resetsBefore: past.resetsBefore,
+    };
+  });
+  const state = bucketState({
+    epochMs: row.epochMs,
+    limits,
+    signature: shape.signature,
+    origin: {
+      asOfMs: row.asOfMs,
+      generation: row.generation,
+      ...(shape.changedMs === undefined ? {} : { changedMs: shape.changedMs }),
+    },
+    validUntilMs: row.validUntilMs ?? Number.POSITIVE_INFINITY,
+    ...(row.writtenMs === null ? {} : { writtenMs: row.writtenMs }),
+  });
+  const counted = limits.map((_, i) => row.countedMilli[i] ?? Number.NaN);
+  const open = { hourMs: row.hourMs, requests: row.requests, counted };
+  const isWhole = row.tokensMilli.length === limits.length && Number.isSafeInteger(row.hourMs);
+  return isWhole && isSound(state, open) ? { state, shape, open, left: NONE } : undefined;
+}
+
+/** The record of a stored row; throws `ItemUnreadable` where it is damaged. */
+export function recordOfRow(
+  row: VersionedRow,
+  bucket: { readonly entityId: string; readonly resource: string },
+  calendar: CronCheck,
+): BucketRecord {
+  const damaged = (damage: Damage) => new ItemUnreadable({ bucket, shard: 0 }, damage);
+  const shape = shapeFrom(row.limitsText, calendar);
+  if (shape === undefined) {
+    throw damaged({ attribute: "limits", value: row.limitsText, wants: "limits as JSON" });
+  }
+  const record = recordOf(shape, numbersOf(row));
+  if (record === undefined) throw damaged({ ...LEVEL_DAMAGE, value: row.levels.map((level) => level.tokensMilli) });
+  return record;
+}
+
+/** The state that a claim left, on a record as the batch left it. */
+export function withLevels(
+  record: BucketRecord,
+  tokensMilli: readonly number[],
+  windows: readonly (number | null)[] | undefined,
+  validUntilMs: number | null | undefined,
+): BucketState {
+  const { state } = record;
+  const limits = state.limits.map((limit, i): LimitState => {
+    const quota =
+      limit.quota === undefined || windows === undefined
+        ? limit.quota
+        : { ...limit.quota, windowStartMs: windows[i] ?? undefined };
+    return { ...limit, tokensMilli: tokensMilli[i] as number, quota };
+  });
+  const until = validUntilMs === undefined ? state.validUntilMs : (validUntilMs ?? Number.POSITIVE_INFINITY);
+  return bucketState({ ...state, limits, validUntilMs: until });
+}
+
+function orNever(ms: number): number | null {
+  return Number.isFinite(ms) ? ms : null;
+}
