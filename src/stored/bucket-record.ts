@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { HOUR_MS } from "../domain/usage.ts";
 import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
 import {
   atGiveBack,
@@ -77,7 +78,7 @@ export function creditedTo(
   amounts: readonly Amount[],
   context: RecordContext,
 ): BucketRecord {
-  const before = held.bypass ? record : withState(record, atGiveBack(record.state, context));
+  const before = forGiveBack(record, held, context);
   const state = credited(before.state, held, amounts, context.nowMs);
   return counted(before, state, { amounts: countedOf(amounts, held.bypass), sign: -1, requests: 0 }, context);
 }
@@ -90,6 +91,35 @@ export function creditedToNone(
 ): readonly HourCount[] {
   if (!countsUsage) return NONE;
   return asCount({ amounts: countedOf(amounts, bypass), sign: -1, requests: 0, nowMs });
+}
+
+/** The record as something is given back to it; the same object when nothing was due. */
+export function forGiveBack(record: BucketRecord, held: Held, context: RecordContext): BucketRecord {
+  return held.bypass ? record : withState(record, atGiveBack(record.state, context));
+}
+
+/**
+ * The record in the hour of a reading, with room to count these amounts: where not, what was counted so far leaves it. The same
+ * object when nothing was due. For a store that only adds to what a row counts.
+ */
+export function roomToCount(
+  record: BucketRecord,
+  counting: { readonly amounts: readonly Amount[]; readonly sign: 1 | -1 },
+  { countsUsage, nowMs }: RecordContext,
+): BucketRecord {
+  if (!countsUsage) return record;
+  const { shape, open, left } = record;
+  const isOver = nowMs >= open.hourMs + HOUR_MS;
+  const hasRoom = counting.amounts.every(({ limit, milli }) => {
+    const counted = open.counted[shape.limits.findIndex(({ name }) => name === limit)];
+    return counted === undefined || Number.isNaN(counted) || Number.isSafeInteger(counted + counting.sign * milli);
+  });
+  if (!isOver && hasRoom) return record;
+  return {
+    ...record,
+    open: emptyHour(shape.limits, isOver ? nowMs : open.hourMs),
+    left: [...left, ...leaving(open, shape.limits)],
+  };
 }
 
 /** What an operation did, before it is remembered by its key: `amounts` is what each limit gained. */

@@ -1,7 +1,8 @@
 /**
  * A piece of the schema: what the versions of the package that know it need. `tables` are made once, in the version that brings them, and
  * are never changed once released. `functions` carry a version in their name and are made anew with each version of the schema;
- * each is named with its arguments, for grants (`take_1(text, text)`).
+ * each is named with its arguments, for grants (`take_1(text, text)`). Those of takes call `audit_event_1(namespace text, event jsonb)`,
+ * which is one of the records.
  */
 export interface SchemaPart {
   /** By version, from 1 on. */

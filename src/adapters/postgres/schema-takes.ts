@@ -1,4 +1,7 @@
+import { TAKE_NAME } from "./batch-text.ts";
+import { OPERATE_FUNCTION, OPERATE_NAME } from "./operate-function.ts";
 import type { SchemaPart } from "./schema-part.ts";
+import { TAKE_FUNCTION } from "./take-function.ts";
 
 /**
  * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
@@ -51,6 +54,10 @@ AS $$ SELECT hashtextextended('zae-limiter/@schema/' || namespace, 0) $$;
 
 export const TAKE_PARTS: SchemaPart = {
   tables: [TABLES_1],
-  functions: [{ name: "lock_of(text)", text: LOCK_OF, role: "inner" }],
+  functions: [
+    { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
+    { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
+    { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
+  ],
   readByTakes: ["generation"],
 };

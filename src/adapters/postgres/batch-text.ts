@@ -1,0 +1,227 @@
+import type {
+  Batch,
+  BatchBucket,
+  BatchClaim,
+  BatchReply,
+  BatchRequest,
+  LeftUsage,
+  RequestReply,
+  SeenRow,
+  StraightRow,
+} from "../../ports/batch-store.ts";
+
+/** The counter that has the number of requests. */
+export const REQUESTS_COUNTER = "#requests";
+
+const KINDS = { take: 1, debit: 2, credit: 3 } as const;
+
+/** A credit that is not given back has this in place of the number of its period, which is never negative. */
+const SKIPPED = -1;
+
+export interface TakeSettings {
+  readonly durability: "normal" | "full";
+  /** How long a lock is waited for. */
+  readonly lockMs: number;
+}
+
+/** The arguments of the function `take_1`, in its order. Arrays are texts: drivers differ in how they write arrays. */
+export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): unknown[] {
+  const { namespaceId, lane, seq, buckets, requests, countsUsage, aheadMaxMs } = batch;
+  const claims = requests.flatMap((request) => request.claims);
+  const pins = claims.flatMap(pinsOf);
+  return [
+    ...[namespaceId, lane, seq, durability, lockMs, aheadMaxMs ?? null, countsUsage],
+    texts(buckets.map(({ key }) => key.entityId)),
+    texts(buckets.map(({ key }) => key.resource)),
+    broughtText(buckets),
+    numbers(requests.map(({ kind }) => KINDS[kind])),
+    numbers(requests.map(({ nowMs }) => nowMs)),
+    numbers(requests.map(({ generation }) => generation ?? null)),
+    numbers(requests.map(({ isNoted }) => isNoted)),
+    numbers(requests.map((request: BatchRequest) => request.claims.length)),
+    numbers(claims.map(({ bucket }) => bucket + 1)),
+    texts(claims.map(({ signature }) => signature)),
+    numbers(claims.map(({ changedMs }) => changedMs)),
+    numbers(claims.map(({ bypass }) => bypass)),
+    numbers(claims.map(({ judgedMs }) => judgedMs)),
+    numbers(claims.map(({ amounts }) => amounts.length)),
+    numbers(claims.flatMap(({ amounts }) => amounts)),
+    numbers(pins.map(({ resets }) => resets)),
+    numbers(pins.map(({ windowStartMs }) => windowStartMs)),
+    extrasText(claims),
+  ];
+}
+
+const TYPES = [
+  ...["text", "text", "bigint", "text", "integer", "bigint", "boolean"],
+  ...["text[]", "text[]", "jsonb", "smallint[]", "bigint[]", "bigint[]", "boolean[]", "integer[]", "integer[]"],
+  ...["text[]", "bigint[]", "boolean[]", "bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "jsonb"],
+];
+
+/** As GRANT names it. */
+export const TAKE_NAME = `take_1(${TYPES.join(", ")})`;
+
+const isPlain = (type: string): boolean => !type.endsWith("[]") && type !== "jsonb";
+
+export const TAKE_TEXT = `SELECT @.take_1(${TYPES.map((type, i) =>
+  isPlain(type) ? `$${i + 1}::${type}` : `$${i + 1}::text::${type}`,
+).join(", ")}) AS answer`;
+
+function pinsOf({ amounts, pins }: BatchClaim) {
+  return amounts.map((_, i) => {
+    const pin = pins?.[i];
+    if (pin === undefined) return { resets: null, windowStartMs: null };
+    return pin === "skip" ? { resets: SKIPPED, windowStartMs: null } : pin;
+  });
+}
+
+function broughtText(buckets: readonly BatchBucket[]): string | null {
+  const brought = buckets.flatMap((bucket, i) =>
+    bucket.brought === undefined
+      ? []
+      : [
+          {
+            i: i + 1,
+            version: bucket.brought.version,
+            left: leftRows(bucket.brought.left),
+            ...rowJson(bucket.brought.row),
+          },
+        ],
+  );
+  return brought.length === 0 ? null : JSON.stringify(brought);
+}
+
+/** A row as the functions read it. */
+export function rowJson({ levels, ...row }: StraightRow) {
+  const all = <Value>(of: (level: StraightRow["levels"][number]) => Value) => numbers(levels.map(of) as Cell[]);
+  return {
+    signature: row.signature,
+    limits: row.limitsText,
+    epoch: row.epochMs,
+    renew: row.renewAtMs,
+    valid: row.validUntilMs,
+    written: row.writtenMs,
+    asOf: row.asOfMs,
+    generation: row.generation,
+    met: row.metMs,
+    hour: row.hourMs,
+    requests: row.requests,
+    names: levels.map(({ name }) => name),
+    capacity: all((level) => level.capacityMilli),
+    amount: all((level) => level.refillAmountMilli),
+    period: all((level) => level.refillPeriodMs),
+    soft: all((level) => level.soft),
+    resetAfter: all((level) => level.resetAfterMs),
+    tokens: all((level) => level.tokensMilli),
+    remainder: all((level) => level.remainder),
+    counted: all((level) => level.countedMilli),
+    window: all((level) => level.windowStartMs),
+    topUp: all((level) => level.topUpMilli),
+    resets: all((level) => level.resets),
+  };
+}
+
+/** Usage by hour, counter and amount: `[[hourMs, "rpm", "1000"], ...]`. */
+export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number, string, string])[] {
+  return left.flatMap(({ hourMs, requests, amounts }) => [
+    ...(requests === 0 ? [] : [[hourMs, REQUESTS_COUNTER, String(requests)] as const]),
+    ...amounts.map(({ limit, milli }) => [hourMs, limit, String(milli)] as const),
+  ]);
+}
+
+/** What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket. */
+function extrasText(claims: readonly BatchClaim[]): string | null {
+  const extras: Record<string, unknown> = {};
+  let isAny = false;
+  for (const [i, { origin, strays, lost }] of claims.entries()) {
+    if (origin !== undefined) extras[`o${i + 1}`] = [origin.asOfMs, origin.generation];
+    if (strays.length > 0) extras[`s${i + 1}`] = strays.map(({ limit, milli }) => [limit, String(milli)]);
+    if (lost !== undefined) extras[`l${i + 1}`] = leftRows([lost]);
+    isAny ||= origin !== undefined || strays.length > 0 || lost !== undefined;
+  }
+  return isAny ? JSON.stringify(extras) : null;
+}
+
+type Cell = number | boolean | null;
+
+function numbers(values: readonly Cell[]): string {
+  return `{${values.map((value) => (value === null ? "NULL" : String(value))).join(",")}}`;
+}
+
+export function texts(values: readonly string[]): string {
+  return `{${values.map((value) => `"${value.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+}
+
+interface ClaimJson extends ReadonlyArray<unknown> {
+  readonly 0: readonly number[];
+  readonly 1?: readonly (number | null)[];
+  readonly 2?: number | null;
+}
+
+/** What the function answered. */
+export function replyOf(text: unknown): BatchReply {
+  const answer = JSON.parse(String(text)) as {
+    readonly kind: "done" | "repeated" | "superseded";
+    readonly generation: number;
+    readonly serverMs: number;
+    readonly rows: readonly (RowJson | null)[];
+    readonly replies: readonly (Omit<RequestReply, "claims"> & { readonly claims?: readonly ClaimJson[] })[];
+  };
+  if (answer.kind === "superseded") return { kind: "superseded" };
+  return {
+    kind: "done",
+    repeated: answer.kind === "repeated",
+    generation: answer.generation,
+    serverMs: answer.serverMs,
+    rows: answer.rows.map((row) => (row === null ? null : seenRow(row))),
+    replies: answer.replies.map(({ claims, ...reply }) => {
+      if (claims === undefined) return reply as RequestReply;
+      const levels = claims.map(([tokensMilli, windows, validUntilMs]) => ({ tokensMilli, windows, validUntilMs }));
+      return { ...reply, claims: levels } as RequestReply;
+    }),
+  };
+}
+
+interface RowJson {
+  readonly version: number;
+  readonly signature: string;
+  readonly limits?: string;
+  readonly epoch: number;
+  readonly renew: number;
+  readonly valid: number | null;
+  readonly written: number | null;
+  readonly asOf: number;
+  readonly generation: number | null;
+  readonly met: number;
+  readonly hour: number;
+  readonly requests: number;
+  readonly tokens: readonly number[];
+  readonly remainder: readonly number[];
+  readonly counted: readonly (number | null)[];
+  readonly window: readonly (number | null)[];
+  readonly topUp: readonly number[];
+  readonly resets: readonly number[];
+}
+
+function seenRow(row: RowJson): SeenRow {
+  return {
+    version: row.version,
+    signature: row.signature,
+    limitsText: row.limits,
+    epochMs: row.epoch,
+    renewAtMs: row.renew,
+    validUntilMs: row.valid,
+    writtenMs: row.written,
+    asOfMs: row.asOf,
+    generation: row.generation,
+    metMs: row.met,
+    hourMs: row.hour,
+    requests: row.requests,
+    tokensMilli: row.tokens,
+    remainders: row.remainder,
+    countedMilli: row.counted,
+    windows: row.window,
+    topUpsMilli: row.topUp,
+    resets: row.resets,
+  };
+}

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import { LimiterError } from "../../domain/errors.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type {
+  Batch,
+  BatchReply,
+  BatchStore,
+  RowOperation,
+  RowOperationReply,
+  StoredBucket,
+  VersionedRow,
+} from "../../ports/batch-store.ts";
+import type { BucketOwner } from "../../ports/bucket-store.ts";
+import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { leftRows, replyOf, rowJson, TAKE_TEXT, takeValues, texts } from "./batch-text.ts";
+import { BUCKET_JSON, type BucketJson, rowOfJson } from "./bucket-json.ts";
+import type { Connection } from "./connection.ts";
+import { faultOf, thrownFor } from "./faults.ts";
+
+/** A lock is given up so much earlier than the caller, so that what became of the take is still told in time. */
+const SPARE_MS = 50;
+
+/** Takes and rows of buckets on a server. */
+export class PostgresBatches implements BatchStore {
+  readonly #connection: Connection;
+  readonly #durability: "normal" | "full";
+
+  constructor(connection: Connection, durability: "normal" | "full") {
+    this.#connection = connection;
+    this.#durability = durability;
+  }
+
+  async apply(batch: Batch, timeoutMs: number): Promise<BatchReply> {
+    const lockMs = Math.max(1, timeoutMs - SPARE_MS);
+    const values = takeValues(batch, { durability: this.#durability, lockMs });
+    try {
+      const [row] = await this.#connection.runTake(TAKE_TEXT, values, timeoutMs);
+      return replyOf(row?.answer);
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  async operate(operation: RowOperation): Promise<RowOperationReply> {
+    const { namespaceId, bucket, idempotencyKey, nowMs, amounts, event, brought } = operation;
+    const row = { version: brought.version, left: leftRows(brought.left), ...rowJson(brought.row) };
+    // Under its key it may be sent again, whatever became of it.
+    const [answer] = await this.#connection.queryAgain(
+      "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6, $7::text::jsonb, $8::text::jsonb) AS answer",
+      [
+        ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs],
+        ...[JSON.stringify(amounts), JSON.stringify(event), JSON.stringify(row)],
+      ],
+      "always",
+    );
+    return JSON.parse(String(answer?.answer)) as RowOperationReply;
+  }
+
+  async operated(namespaceId: string, bucket: BucketKey, idempotencyKey: string): Promise<string | undefined> {
+    const [row] = await this.#read(
+      "SELECT amounts FROM @.operation WHERE namespace = $1 AND entity = $2 AND resource = $3 AND key = $4",
+      [namespaceId, bucket.entityId, bucket.resource, idempotencyKey],
+    );
+    return row === undefined ? undefined : String(row.amounts);
+  }
+
+  async read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]> {
+    if (keys.length === 0) return [];
+    const found = await this.#read(
+      `SELECT ${BUCKET_JSON} AS found FROM unnest($2::text::text[], $3::text::text[]) WITH ORDINALITY AS w (entity, resource, i)
+       LEFT JOIN @.bucket b ON b.namespace = $1 AND b.entity = w.entity AND b.resource = w.resource ORDER BY w.i`,
+      [namespaceId, texts(keys.map(({ entityId }) => entityId)), texts(keys.map(({ resource }) => resource))],
+    );
+    assert(found.length === keys.length, `${keys.length} buckets were asked for, ${found.length} answered`);
+    return found.map((row) => (row.found === null ? undefined : rowOfJson(row.found as BucketJson)));
+  }
+
+  async listKeys(namespaceId: string, { entityId }: BucketOwner, page: PageRequest): Promise<Page<BucketKey>> {
+    const [entity, resource] = keyAfter(page.cursor, 2) ?? [entityId ?? "", ""];
+    const found = await this.#read(
+      `SELECT entity, resource FROM @.bucket WHERE namespace = $1 AND (entity, resource) > ($2, $3)
+         AND ($4::text IS NULL OR entity = $4) ORDER BY entity, resource LIMIT $5::bigint`,
+      [namespaceId, entity, resource, entityId ?? null, page.limit + 1],
+    );
+    const items = found.map((row) => bucketKey(String(row.entity), String(row.resource)));
+    return pageOf(items, page.limit, (key) => keyCursor(key.entityId, key.resource));
+  }
+
+  async listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>> {
+    const found = await this.#read(
+      `SELECT entity, ${BUCKET_JSON} AS found FROM @.bucket b
+       WHERE namespace = $1 AND resource = $2 AND entity > $3 ORDER BY entity LIMIT $4::bigint`,
+      [namespaceId, resource, textAfter(page.cursor), page.limit + 1],
+    );
+    const items = found.map((row) => ({
+      key: bucketKey(String(row.entity), resource),
+      row: rowOfJson(row.found as BucketJson),
+    }));
+    return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
+  }
+
+  #read(text: string, values: readonly unknown[]) {
+    return this.#connection.queryAgain(text, values, "always");
+  }
+
+  /** What an error means for a batch. What asking again would not help against is thrown. */
+  #failed(error: unknown): BatchReply {
+    switch (faultOf(error)) {
+      case "rolledBack":
+        return { kind: "rolledBack", cause: thrownFor(error, this.#connection.name) };
+      case "unknown":
+        return { kind: "unavailable", applied: "unknown", cause: thrownFor(error, this.#connection.name) };
+      case "notApplied":
+      case "standby":
+      case "refused":
+        return { kind: "unavailable", applied: "no", cause: thrownFor(error, this.#connection.name) };
+      default:
+        throw isolationWrong(error) ?? thrownFor(error, this.#connection.name);
+    }
+  }
+}
+
+function isolationWrong(error: unknown): LimiterError | undefined {
+  if (!(error instanceof Error) || (error as { code?: unknown }).code !== "ZA001") return undefined;
+  return new LimiterError(
+    "isolation_wrong",
+    `The server refused a take: ${error.message}. Leave default_transaction_isolation of the role at read committed.`,
+  );
+}

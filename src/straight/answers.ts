@@ -1,0 +1,121 @@
+import type { Calendar } from "../domain/calendar.ts";
+import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
+import type { BatchReply, RequestReply, SeenRow } from "../ports/batch-store.ts";
+import type { Answer, Claim, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
+import { debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
+import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
+import { shapeFrom } from "../stored/shape.ts";
+import type { BatchDraft, DraftBucket } from "./draft.ts";
+import type { KnownRows } from "./known-rows.ts";
+import { type Call, type Part, partsOf } from "./requests.ts";
+import { recordOf, type SignatureOf, withLevels } from "./row-codec.ts";
+
+export type Reply = TakeReply | WriteReply;
+
+type Done = Extract<BatchReply, { readonly kind: "done" }>;
+
+/** The rows of a batch after it, by bucket id. */
+export class RowsAfter {
+  readonly #records = new Map<string, BucketRecord | Damage | undefined>();
+
+  constructor(
+    draft: BatchDraft,
+    { rows }: Done,
+    parts: { readonly signatureOf: SignatureOf; readonly calendar: Calendar },
+  ) {
+    for (const bucket of draft.buckets) {
+      const row = rows[bucket.index];
+      const found = row === null || row === undefined ? undefined : recordOfSeen(row, bucket, parts);
+      this.#records.set(bucket.key.id, found);
+    }
+  }
+
+  /** Undefined: there is no such bucket. */
+  of({ of }: Part): BucketRecord | undefined {
+    const found = this.#records.get(of.bucket.id);
+    if (found === undefined || "state" in found) return found;
+    throw new ItemUnreadable({ bucket: of.bucket, shard: 0 }, found);
+  }
+
+  /** Notes how the rows are, for the next batch. */
+  noteIn(known: KnownRows, draft: BatchDraft, { rows }: Done): void {
+    for (const { key, index, known: before } of draft.buckets) {
+      const found = this.#records.get(key.id);
+      const version = rows[index]?.version ?? 0;
+      if (found === undefined || !("state" in found)) known.forget(key.id);
+      // An answer that was overtaken by that of another lane says nothing new.
+      else if (version >= (known.get(key.id)?.version ?? 0) || before === known.get(key.id)) {
+        known.set(key.id, { version, record: found });
+      }
+    }
+  }
+}
+
+function recordOfSeen(
+  row: SeenRow,
+  { ready, known, guessed }: DraftBucket,
+  { signatureOf, calendar }: { readonly signatureOf: SignatureOf; readonly calendar: Calendar },
+): BucketRecord | Damage {
+  const expected = [ready?.shape, known?.record.shape, guessed];
+  const shape =
+    expected.find((one) => one !== undefined && signatureOf(one.text) === row.signature) ??
+    shapeFrom(row.limitsText, calendar);
+  if (shape === undefined) return { attribute: "limits", value: row.limitsText, wants: "limits as JSON" };
+  return recordOf(shape, row) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
+}
+
+/** What a call is answered; `again`: it has to be sent once more. */
+export function answerOf(
+  call: Call,
+  reply: RequestReply,
+  rows: RowsAfter,
+  draft: BatchDraft,
+  context: RecordContext,
+): Reply | "again" | "clock" {
+  const parts = partsOf(call);
+  switch (reply.kind) {
+    case "again":
+      for (const part of parts) rows.of(part);
+      return "again";
+    case "clock":
+      return "clock";
+    case "stale":
+      return "stale";
+    case "gone":
+    case "tooDeep":
+      return { kind: reply.kind };
+    case "applied":
+    case "short":
+      break;
+  }
+  const states = parts.map((part, i) => {
+    const levels = reply.claims[i];
+    const record = rows.of(part) ?? draft.bucketOf(part.of.bucket.id).ready ?? brought(undefined, part.of, context);
+    if (levels === null || levels === undefined) return record.state;
+    return withLevels(record, levels.tokensMilli, levels.windows, levels.validUntilMs);
+  });
+  if (call.kind === "debit") return debitAnswer(states[0] as (typeof states)[0], call.held, call.amounts, context);
+  if (call.kind === "credit") return { kind: "applied", state: states[0] as (typeof states)[0] };
+  return states.map((state, i): Answer => {
+    if (reply.kind === "applied") return takenAnswer(state, call.claims[i] as Claim, context);
+    const isUntouched = rows.of(parts[i] as Part) === undefined;
+    return { kind: reply.short[i] ? "short" : "skipped", state: isUntouched ? { ...state, untouched: true } : state };
+  });
+}
+
+/** The answer to a call that others were always faster than. */
+export function contended(call: Call, rowOf: (id: string) => BucketRecord | undefined, context: RecordContext): Reply {
+  if (call.kind !== "take") {
+    return { kind: "unavailable", applied: "no", cause: new Error("Other processes kept changing this bucket.") };
+  }
+  return call.claims.map((claim) => ({
+    kind: "contended",
+    state: brought(rowOf(claim.bucket.id), claim, context).state,
+  }));
+}
+
+export function unavailable(call: Call, applied: "no" | "unknown", cause: unknown): Reply {
+  if (call.kind === "take") return call.claims.map(() => ({ kind: "unavailable", cause }));
+  return { kind: "unavailable", applied, cause };
+}

@@ -1,0 +1,14 @@
+import { test } from "node:test";
+import { bucketsOn, sameAsMemory } from "../../test/straight/same-as-memory.ts";
+import { SeededRandom } from "../testing/random.ts";
+import { StraightStore } from "../testing/straight-store.ts";
+
+for (let seed = 1; seed <= 20; seed++) {
+  test(`random calls are answered as by memory, seed ${seed}`, async () => {
+    const store = new StraightStore(() => 0);
+    store.generations.set("default", 1);
+    const random = new SeededRandom(seed);
+    const processes = [1, 2].map(() => bucketsOn(store, random, { coalesce: true }));
+    await sameAsMemory(random, 300, processes, seed % 2 === 0 ? "one" : "several");
+  });
+}

@@ -1,0 +1,158 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
+import { LimiterError } from "../domain/errors.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import { amountsOfText } from "../domain/stored-amounts.ts";
+import type {
+  BucketOwner,
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  ListedBucket,
+  Operation,
+  OperationReply,
+  TakeContext,
+  TakeReply,
+  WriteReply,
+} from "../ports/bucket-store.ts";
+import {
+  type BucketRecord,
+  type OperatedRecord,
+  type RecordContext,
+  resetRecord,
+  toppedUpRecord,
+} from "../stored/bucket-record.ts";
+import type { Reply } from "./answers.ts";
+import type { Lane, LaneParts, LaneScope } from "./lane.ts";
+import type { Call } from "./requests.ts";
+import { recordOfRow, rowOf } from "./row-codec.ts";
+
+/** Buckets of one namespace on a store that takes in batches. */
+export class StraightBuckets implements BucketStore {
+  readonly #scope: LaneScope;
+  readonly #parts: LaneParts;
+  readonly #lanes: readonly Lane[];
+  readonly #requireOpen: () => void;
+
+  constructor(scope: LaneScope, parts: LaneParts, lanes: readonly Lane[], requireOpen: () => void) {
+    this.#scope = scope;
+    this.#parts = parts;
+    this.#lanes = lanes;
+    this.#requireOpen = requireOpen;
+  }
+
+  async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
+    const { generation } = context;
+    const by = generation === undefined ? "lease" : "plan";
+    return (await this.#submit({ kind: "take", claims, by, generation }, context)) as TakeReply;
+  }
+
+  async debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    return (await this.#submit({ kind: "debit", held, amounts }, context)) as WriteReply;
+  }
+
+  async credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    return (await this.#submit({ kind: "credit", held, amounts }, context)) as WriteReply;
+  }
+
+  topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
+    return this.#operate(
+      operation,
+      (record, context) => toppedUpRecord(record, operation, amounts, context),
+      "readable",
+    );
+  }
+
+  reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
+    const work = (record: BucketRecord | undefined, context: RecordContext) =>
+      resetRecord(record, operation, limits, context);
+    // Of everything: then it does not matter what it held, nor whether that can be read.
+    return this.#operate(operation, work, limits === undefined ? "replaced" : "readable");
+  }
+
+  async read(keys: readonly BucketKey[]): Promise<readonly (BucketState | undefined)[]> {
+    this.#requireOpen();
+    const rows = await this.#parts.store.read(this.#scope.namespaceId, keys);
+    return rows.map((row, i) =>
+      row === undefined ? undefined : recordOfRow(row, keys[i] as BucketKey, this.#parts.calendar).state,
+    );
+  }
+
+  listKeys(owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>> {
+    this.#requireOpen();
+    return this.#parts.store.listKeys(this.#scope.namespaceId, owner, page);
+  }
+
+  async listByResource(resource: string, page: PageRequest): Promise<Page<ListedBucket>> {
+    this.#requireOpen();
+    const { items, ...rest } = await this.#parts.store.listByResource(this.#scope.namespaceId, resource, page);
+    return {
+      ...rest,
+      items: items.map(({ key, row }) => ({ key, state: recordOfRow(row, key, this.#parts.calendar).state })),
+    };
+  }
+
+  async #submit(call: Call, context: CallContext): Promise<Reply> {
+    this.#requireOpen();
+    return this.#laneOf(call).submit(this.#scope, call, context);
+  }
+
+  /** By the uppermost level: calls that would wait for each other's rows in the store are in one batch instead. */
+  #laneOf(call: Call): Lane {
+    const entityId = call.kind === "take" ? (call.claims.at(-1)?.bucket.entityId ?? "") : call.held.bucket.entityId;
+    let hash = 0;
+    for (let i = 0; i < entityId.length; i++) hash = (Math.imul(hash, 31) + entityId.charCodeAt(i)) >>> 0;
+    return this.#lanes[hash % this.#lanes.length] as Lane;
+  }
+
+  async #operate(
+    operation: Operation,
+    work: (record: BucketRecord | undefined, context: RecordContext) => OperatedRecord,
+    needs: "readable" | "replaced",
+  ): Promise<OperationReply> {
+    this.#requireOpen();
+    const { store, calendar, countsUsage, signatureOf } = this.#parts;
+    const { namespaceId } = this.#scope;
+    const { bucket, idempotencyKey, nowMs, event } = operation;
+    for (let tries = 0; tries < OPERATIONS_TRIED_MAX; tries++) {
+      const known = await store.operated(namespaceId, bucket, idempotencyKey);
+      if (known !== undefined) return repeated(known, operation);
+      const [row] = await store.read(namespaceId, [bucket]);
+      const record = row === undefined ? undefined : readable(() => recordOfRow(row, bucket, calendar), needs);
+      const context = { nowMs, calendar, generation: this.#scope.generation(), countsUsage };
+      const operated = work(record, context);
+      if (operated.kind === "tooLarge") return operated;
+      const { amounts, record: next } = operated;
+      const brought = { version: row?.version ?? 0, row: rowOf(next, signatureOf), left: next.left };
+      const reply = await store.operate({ namespaceId, bucket, idempotencyKey, nowMs, amounts, event, brought });
+      if (reply.kind === "done") return { kind: "done", repeated: false, amounts };
+      if (reply.kind === "known") return repeated(reply.amountsText, operation);
+    }
+    throw new LimiterError(
+      "contended",
+      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others ${OPERATIONS_TRIED_MAX} times in a row; nothing was done. Try again.`,
+    );
+  }
+}
+
+/** A hot bucket is written a thousand times a second; a read and a write of it take milliseconds. */
+const OPERATIONS_TRIED_MAX = 200;
+
+function readable(read: () => BucketRecord, needs: "readable" | "replaced"): BucketRecord | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (needs === "replaced" && error instanceof ItemUnreadable) return undefined;
+    throw error;
+  }
+}
+
+function repeated(text: string, { bucket, idempotencyKey }: Operation): OperationReply {
+  const amounts = amountsOfText(text);
+  if (amounts !== undefined) return { kind: "done", repeated: true, amounts };
+  const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
+  throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
+}

@@ -1,0 +1,269 @@
+import type { Calendar } from "../domain/calendar.ts";
+import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
+import type { Turns } from "../ports/system.ts";
+import type { RecordContext } from "../stored/bucket-record.ts";
+import { answerOf, contended, type Reply, RowsAfter, unavailable } from "./answers.ts";
+import { BatchDraft } from "./draft.ts";
+import type { KnownRows } from "./known-rows.ts";
+import type { Call, CallTime } from "./requests.ts";
+import type { SignatureOf } from "./row-codec.ts";
+
+/** Time that goes on evenly, for waiting. */
+export interface Waiting {
+  readonly steadyMs: () => number;
+  /** Calls back after so long, unless it is cancelled by what it answers. */
+  readonly after: (ms: number, work: () => void) => () => void;
+}
+
+/** What all lanes of a store share. */
+export interface LaneParts {
+  readonly store: BatchStore;
+  readonly turns: Turns;
+  readonly waiting: Waiting;
+  readonly calendar: Calendar;
+  readonly signatureOf: SignatureOf;
+  readonly countsUsage: boolean;
+  /** False: every call is a batch of its own. */
+  readonly coalesce: boolean;
+  /** Only where readings are those of the store's own clock. */
+  readonly clock: { readonly aheadMaxMs: number; now(): number } | undefined;
+  /** Told of every answer: the generation of configuration, and the time of the store. */
+  readonly onAnswer: (seen: {
+    readonly namespaceId: string;
+    readonly generation: number;
+    readonly serverMs: number;
+  }) => void;
+}
+
+/** The rows and the configuration of one namespace, as this process knows them. */
+export interface LaneScope {
+  readonly namespaceId: string;
+  readonly known: KnownRows;
+  /** The generation last seen. */
+  generation(): number;
+}
+
+interface Job {
+  readonly scope: LaneScope;
+  readonly call: Call;
+  readonly time: CallTime;
+  readonly untilMs: number;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: unknown) => void;
+  /** Differs from that of the call once the store has shown that the clock was wrong. */
+  nowMs: number;
+  tries: number;
+  isOver: boolean;
+  endTimer: () => void;
+}
+
+/** After so many a call that is always overtaken is contended. */
+const TRIES_MAX = 8;
+
+/** How long is waited before a server that could not be reached is asked again what became of a batch. */
+const PAUSE_MS = 25;
+
+/**
+ * Calls that are joined to batches, one batch under way at a time: whoever comes meanwhile is in the next one. Every batch has the next
+ * number, under which the store remembers what became of it: after a lost answer the same batch is sent again, and never as another one.
+ */
+export class Lane {
+  readonly #id: string;
+  readonly #parts: LaneParts;
+  #queue: Job[] = [];
+  #seq = 0;
+  #isRunning = false;
+  #onDrained: (() => void)[] = [];
+
+  constructor(id: string, parts: LaneParts) {
+    this.#id = id;
+    this.#parts = parts;
+  }
+
+  submit(scope: LaneScope, call: Call, time: CallTime): Promise<Reply> {
+    return new Promise<Reply>((resolve, reject) => {
+      if (time.signal?.aborted) {
+        reject(time.signal.reason);
+        return;
+      }
+      const untilMs = this.#parts.waiting.steadyMs() + time.timeoutMs;
+      const job: Job = {
+        ...{ scope, call, time, untilMs, resolve, reject, nowMs: time.nowMs, tries: 0, isOver: false },
+        endTimer: () => {},
+      };
+      this.#queue.push(job);
+      if (this.#isRunning) this.#watch(job);
+      else this.#start();
+    });
+  }
+
+  /** Resolves when everything that was submitted is answered. */
+  drained(): Promise<void> {
+    if (!this.#isRunning) return Promise.resolve();
+    return new Promise((resolve) => this.#onDrained.push(resolve));
+  }
+
+  #start(): void {
+    this.#isRunning = true;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    // After all that is ready to run has run: calls of the same turn are one batch.
+    await this.#parts.turns.next();
+    while (this.#queue.length > 0) {
+      const [draft, jobs] = this.#draft();
+      if (draft === undefined) continue;
+      try {
+        await this.#send(draft, jobs);
+      } catch (error) {
+        for (const job of jobs) this.#fail(job, error);
+      }
+    }
+    this.#isRunning = false;
+    for (const done of this.#onDrained.splice(0)) done();
+  }
+
+  // Waiting behind a batch must not take longer than the caller waits.
+  #watch(job: Job): void {
+    job.endTimer = this.#parts.waiting.after(job.time.timeoutMs, () => {
+      const cause = new Error(`No answer of the store within ${job.time.timeoutMs} ms.`);
+      const isSent = !this.#queue.includes(job);
+      this.#settle(job, unavailable(job.call, isSent ? "unknown" : "no", cause));
+    });
+  }
+
+  #draft(): [BatchDraft | undefined, Job[]] {
+    const { signatureOf, coalesce } = this.#parts;
+    const [first] = this.#queue;
+    const { scope } = first as Job;
+    const draft = new BatchDraft((id) => scope.known.get(id), signatureOf);
+    const jobs: Job[] = [];
+    const later: Job[] = [];
+    for (const job of this.#queue) {
+      if (job.isOver) continue;
+      if (job.time.signal?.aborted) {
+        job.endTimer();
+        job.reject(job.time.signal.reason);
+        continue;
+      }
+      const mayJoin = job.scope === scope && later.length === 0 && (coalesce || jobs.length === 0);
+      if (mayJoin && this.#added(draft, job)) jobs.push(job);
+      else if (!job.isOver) later.push(job);
+    }
+    this.#queue = later;
+    return [jobs.length === 0 ? undefined : draft, jobs];
+  }
+
+  #added(draft: BatchDraft, job: Job): boolean {
+    try {
+      return draft.add(job.call, this.#contextOf(job));
+    } catch (error) {
+      this.#fail(job, error);
+      return false;
+    }
+  }
+
+  async #send(draft: BatchDraft, jobs: readonly Job[]): Promise<void> {
+    const { countsUsage, clock } = this.#parts;
+    const { scope } = jobs[0] as Job;
+    const head = { namespaceId: scope.namespaceId, lane: this.#id, seq: ++this.#seq, countsUsage };
+    const batch = draft.batch({ ...head, aheadMaxMs: clock?.aheadMaxMs });
+    for (const job of jobs) if (job.time.timeoutMs !== (jobs[0] as Job).time.timeoutMs) this.#watch(job);
+    const reply = await this.#applied(batch, jobs);
+    switch (reply.kind) {
+      case "done":
+        this.#answer(draft, jobs, reply);
+        return;
+      case "rolledBack":
+        for (const job of jobs) {
+          const rowOf = (id: string) => scope.known.get(id)?.record;
+          this.#settle(job, contended(job.call, rowOf, this.#contextOf(job)));
+        }
+        return;
+      case "superseded":
+        for (const job of jobs)
+          this.#settle(job, unavailable(job.call, "unknown", new Error("A later batch was done first.")));
+        return;
+      case "unavailable":
+        for (const job of jobs) this.#settle(job, unavailable(job.call, reply.applied, reply.cause));
+    }
+  }
+
+  /** Sends the batch until it is known what became of it, or nobody waits any longer. */
+  async #applied(batch: Batch, jobs: readonly Job[]): Promise<BatchReply> {
+    const { store, waiting } = this.#parts;
+    const untilMs = Math.max(...jobs.map((job) => job.untilMs));
+    let isPerhapsApplied = false;
+    for (;;) {
+      const leftMs = untilMs - waiting.steadyMs();
+      const reply = await store.apply(batch, Math.max(1, leftMs));
+      if (reply.kind === "done" || reply.kind === "superseded") return reply;
+      if (reply.kind === "unavailable") isPerhapsApplied ||= reply.applied === "unknown";
+      const isFinal = reply.kind === "unavailable" && !isPerhapsApplied;
+      if (isFinal) return reply;
+      if (untilMs - waiting.steadyMs() <= PAUSE_MS) {
+        if (reply.kind === "rolledBack" && !isPerhapsApplied) return reply;
+        return { kind: "unavailable", applied: isPerhapsApplied ? "unknown" : "no", cause: reply.cause };
+      }
+      if (reply.kind === "unavailable") await new Promise<void>((resolve) => waiting.after(PAUSE_MS, resolve));
+    }
+  }
+
+  #answer(draft: BatchDraft, jobs: readonly Job[], reply: Extract<BatchReply, { kind: "done" }>): void {
+    const { scope } = jobs[0] as Job;
+    const { generation, serverMs } = reply;
+    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs });
+    const rows = new RowsAfter(draft, reply, this.#parts);
+    rows.noteIn(scope.known, draft, reply);
+    const again: Job[] = [];
+    for (const [i, job] of jobs.entries()) {
+      try {
+        const context = this.#contextOf(job);
+        const answer = answerOf(job.call, reply.replies[i] as (typeof reply.replies)[0], rows, draft, context);
+        if (answer !== "again" && answer !== "clock") this.#settle(job, told(answer, job));
+        else if (++job.tries < TRIES_MAX && !job.isOver) {
+          if (answer === "clock") job.nowMs = this.#parts.clock?.now() ?? job.nowMs;
+          again.push(job);
+        } else
+          this.#settle(
+            job,
+            contended(job.call, (id) => scope.known.get(id)?.record, context),
+          );
+      } catch (error) {
+        this.#fail(job, error);
+      }
+    }
+    // They are the oldest, and nobody who comes later overtakes them.
+    if (again.length > 0) this.#queue = [...again, ...this.#queue];
+  }
+
+  #contextOf({ scope, nowMs }: Job): RecordContext {
+    const { calendar, countsUsage } = this.#parts;
+    return { nowMs, calendar, generation: scope.generation(), countsUsage };
+  }
+
+  #settle(job: Job, reply: Reply): void {
+    if (job.isOver) return;
+    job.isOver = true;
+    job.endTimer();
+    job.resolve(reply);
+  }
+
+  #fail(job: Job, error: unknown): void {
+    if (job.isOver) return;
+    job.isOver = true;
+    job.endTimer();
+    job.reject(error);
+  }
+}
+
+/** The answer says which reading it went by, where that is not the caller's. */
+function told(reply: Reply, { nowMs, time }: Job): Reply {
+  if (nowMs === time.nowMs || !Array.isArray(reply)) return reply;
+  return reply.map((answer) =>
+    answer.kind === "taken" || answer.kind === "short" || answer.kind === "skipped"
+      ? { ...answer, readingMs: nowMs }
+      : answer,
+  );
+}

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { openMemory } from "../../src/adapters/memory/store.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
+import { systemDigest } from "../../src/adapters/system/digest.ts";
+import { systemTurns } from "../../src/adapters/system/turns.ts";
+import type { Amount } from "../../src/domain/amounts.ts";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { availableMilli, type BucketState, type LimitState } from "../../src/domain/bucket-state.ts";
+import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { limitSet } from "../../src/domain/limit-set.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import type { BatchStore } from "../../src/ports/batch-store.ts";
+import type { Answer, BucketStore, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
+import { StraightTakes } from "../../src/straight/takes.ts";
+import { Kinds } from "../../src/testing/contract-kit.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
+
+// Random calls on the buckets of a batch store and on those of memory, which works each out by `domain/`: the same answers, and the
+// same levels after each.
+
+export const calendar = createCalendar();
+const T0 = Date.UTC(2026, 2, 15, 11, 30);
+const HOUR_MS = 3_600_000;
+
+/** Buckets of the namespace `default` on a batch store, as a process has them. */
+export function bucketsOn(
+  store: BatchStore,
+  random: SeededRandom,
+  options: { readonly coalesce: boolean },
+): BucketStore {
+  const takes = new StraightTakes({
+    store,
+    turns: systemTurns,
+    waiting: realWaiting,
+    calendar,
+    digest: systemDigest,
+    random,
+    laneCount: 3,
+    countsUsage: true,
+    coalesce: options.coalesce,
+    clock: undefined,
+    onAnswer: () => {},
+    requireOpen: () => {},
+  });
+  return takes.bucketsOf("default", () => 1);
+}
+
+export const realWaiting = {
+  steadyMs: () => Math.floor(performance.now()),
+  after: (ms: number, work: () => void) => {
+    const timer = setTimeout(work, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+const SETS: readonly (readonly Limit[])[] = [
+  [Limit.perMinute("rpm", 10)],
+  [Limit.perMinute("rpm", 12), Limit.perMinute("tpm", 10_000)],
+  [Limit.perMinute("tpm", 9_000), { ...Limit.perMinute("rpm", 7), soft: true }],
+  [Limit.quota("day", 50, { resetAfterMs: 5 * HOUR_MS }), Limit.perSecond("rps", 3)],
+  [Kinds.quota("month", 40, { reset: { cron: "0 * * * *" } }), { ...Limit.perMinute("rpm", 3), soft: true }],
+  [{ name: "huge", capacity: 4_000_000_000_000, refillAmount: 3_999_999_999_999, refillPeriodMs: 86_400_000 }],
+  [{ name: "odd", capacity: 7, refillAmount: 3, refillPeriodMs: 7_001 }, Limit.perHour("rph", 100)],
+];
+
+interface Taken {
+  readonly claim: Claim;
+  /** Each store has tickets of its own. */
+  readonly ticket: Held["ticket"];
+  readonly memorys: Held["ticket"];
+  readonly left: Map<string, number>;
+}
+
+/** Runs so many random calls on both; throws where they differ. */
+export async function sameAsMemory(
+  random: SeededRandom,
+  calls: number,
+  processes: readonly BucketStore[],
+  // A debit moves the epoch of memory, and what a clock behind it sees: with several clocks there are none.
+  clocks: "one" | "several",
+): Promise<void> {
+  const memory = openMemory(calendar, FILE_RETENTION, systemTurns).scope("default").buckets;
+  const entities = ["a", "b", "c d", 'q"\\{}'];
+  let nowMs = T0;
+  let generation = 1;
+  const setOf = new Map<string, number>();
+  const held: Taken[] = [];
+  for (let call = 0; call < calls; call++) {
+    if (random.chance(0.7)) {
+      nowMs += random.weighted([
+        [5, random.integer(0, 50)],
+        [4, random.integer(0, 20_000)],
+        [1, random.integer(0, 2 * HOUR_MS)],
+      ]);
+    }
+    const readingMs = clocks === "several" && random.chance(0.1) ? nowMs - random.integer(0, 3_000) : nowMs;
+    const store = random.pick(processes);
+    const sets = new Map<string, Pick<Claim, "set" | "origin">>();
+    const claimOf = (): Claim => {
+      const bucket = bucketKey(random.pick(entities), random.pick(["api", "x"]));
+      if (random.chance(0.03)) {
+        generation++;
+        setOf.set(bucket.id, random.integer(0, SETS.length - 1));
+      }
+      const current = setOf.get(bucket.id) ?? bucket.id.length % SETS.length;
+      const isOlder = random.chance(0.03);
+      const own = sets.get(bucket.id) ?? {
+        set: limitSet(SETS[isOlder ? random.integer(0, SETS.length - 1) : current] as readonly Limit[]),
+        origin: isOlder ? { asOfMs: T0 - 5, generation: 0 } : { asOfMs: T0, generation },
+      };
+      sets.set(bucket.id, own);
+      const { set, origin } = own;
+      const named = set.limits.filter(() => random.chance(0.8));
+      const take = named.map(({ name, capacity }) => ({
+        limit: name,
+        milli: random.weighted([
+          [6, 1000 * random.integer(0, Math.max(1, Math.floor(capacity / 4)))],
+          [2, 1000],
+          [1, 0],
+          [1, random.integer(0, 5_000)],
+        ]),
+      }));
+      return { bucket, set, origin, take, bypass: random.chance(0.05) };
+    };
+    const context = { nowMs: readingMs, timeoutMs: 30_000 };
+    const kind = random.weighted<"take" | "debit" | "credit" | "topUp" | "reset">([
+      [10, "take"],
+      [clocks === "one" ? 2 : 0, "debit"],
+      [held.length === 0 ? 0 : 5, "credit"],
+    ]);
+    if (kind === "take") {
+      const claims = Array.from({ length: random.integer(1, 4) }, claimOf);
+      const by = { ...context, generation: clocks === "several" || random.chance(0.8) ? 1 : undefined, atomic: true };
+      const [expected, found] = [await memory.take(claims, by), await store.take(claims, by)];
+      compare(`call ${call}: take`, told(expected, readingMs), told(found, readingMs));
+      if (found === "stale") continue;
+      for (const [i, answer] of found.entries()) {
+        const claim = claims[i] as Claim;
+        const other = (expected as readonly Answer[])[i];
+        if (answer.kind !== "taken" || other?.kind !== "taken") continue;
+        held.push({
+          claim,
+          ticket: answer.ticket,
+          memorys: other.ticket,
+          left: new Map(claim.take.map(({ limit, milli }) => [limit, milli])),
+        });
+      }
+    } else if (kind === "debit") {
+      const claim = claimOf();
+      const of = { ...claim, ticket: PLAIN_TICKET };
+      const [expected, found] = [
+        await memory.debit(of, claim.take, context),
+        await store.debit(of, claim.take, context),
+      ];
+      compare(`call ${call}: debit`, toldWrite(expected, readingMs), toldWrite(found, readingMs));
+    } else {
+      const one = random.pick(held);
+      const amounts: Amount[] = [...one.left].map(([limit, milli]) => ({ limit, milli: random.integer(0, milli) }));
+      for (const { limit, milli } of amounts) one.left.set(limit, (one.left.get(limit) as number) - milli);
+      const of = { ...one.claim, ticket: one.ticket };
+      const [expected, found] = [
+        await memory.credit({ ...of, ticket: one.memorys }, amounts, context),
+        await store.credit(of, amounts, context),
+      ];
+      compare(`call ${call}: credit`, toldWrite(expected, readingMs), toldWrite(found, readingMs));
+    }
+  }
+}
+
+function compare(what: string, expected: unknown, found: unknown): void {
+  assert.deepEqual(found, expected, what);
+}
+
+function told(reply: TakeReply, nowMs: number): unknown {
+  if (reply === "stale") return reply;
+  return reply.map((answer: Answer) => {
+    if (answer.kind === "unavailable") throw answer.cause;
+    if (answer.kind === "unseen") return answer.kind;
+    const { kind, state } = answer;
+    return { kind, ...levels(state, nowMs), ...(answer.kind === "taken" ? { ticket: ticket(answer.ticket) } : {}) };
+  });
+}
+
+function toldWrite(reply: WriteReply, nowMs: number): unknown {
+  if (reply.kind === "unavailable") throw reply.cause;
+  return reply.kind === "applied"
+    ? { kind: reply.kind, ticket: reply.ticket && ticket(reply.ticket), ...levels(reply.state, nowMs) }
+    : reply;
+}
+
+// What it holds, not how it is written down: a debit moves the epoch of memory, and the note of a row.
+function levels(state: BucketState, nowMs: number): object {
+  return {
+    untouched: state.untouched,
+    signature: state.signature,
+    limits: state.limits.map((limit) => [
+      limit.name,
+      availableMilli(state, limit, nowMs),
+      marks(limit.quota),
+      limit.configured,
+    ]),
+  };
+}
+
+// By which number periods are told apart is the store's own business.
+function marks(quota: LimitState["quota"]): unknown {
+  return quota && { windowStartMs: quota.windowStartMs, topUpMilli: quota.topUpMilli };
+}
+
+function ticket({ pins, ...rest }: Held["ticket"]): unknown {
+  return { ...rest, pins: pins.map(({ resets: _, ...pin }) => pin) };
+}
