@@ -161,7 +161,7 @@ function* ambientProblems(path: string, folder: string, code: string): Iterable<
   if (folder === "bucket" && /\bDate\b/.test(code)) yield refuse("Date", "bucket/ knows only the numbers it is given");
   if (folder === "bucket" && /\bprocess\b/.test(code)) yield refuse("process", "bucket/ is pure arithmetic");
   if (
-    ["engine", "protocol", "stored", "leases"].includes(folder) &&
+    ["engine", "protocol", "stored", "records", "leases"].includes(folder) &&
     /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)
   ) {
     yield refuse("ambient time", `${folder}/ has a Clock port for it`);

@@ -1,7 +1,6 @@
 import type { Access, ConfigScope, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config.ts";
-import type { Limit } from "../../domain/limit.ts";
 import { keyOf } from "../../stored/config-keys.ts";
-import { isLimit, readableJson, rowUnreadable } from "../../stored/row-damage.ts";
+import { knownLimits } from "../../stored/known-limits.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 
 export const CONFIG_COLUMNS = "limits, on_unavailable, access, cascade, inherit, applies_to";
@@ -81,7 +80,7 @@ interface TableStatements {
 
 export function configOf([limits, onUnavailable, access, cascade, inherit, appliesTo]: Row): StoredConfig {
   return {
-    limits: limitsOf(limits),
+    limits: knownLimits(limits),
     ...(inherit === 1 ? { inherit: true as const } : {}),
     ...(appliesTo === "callers" ? { appliesTo } : {}),
     ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
@@ -89,24 +88,6 @@ export function configOf([limits, onUnavailable, access, cascade, inherit, appli
     ...(cascade === null ? {} : { cascade: cascade === 1 }),
   };
 }
-
-/** The same list for the same text: of many ids that go by the same limits, each would otherwise hold its own. */
-function limitsOf(text: unknown): readonly Limit[] {
-  const known = limitsByText.get(text);
-  if (known !== undefined) return known;
-  const found = readableJson(text, LIMITS);
-  // Whether they are limits in all respects was checked when they were set.
-  if (!Array.isArray(found) || !found.every((one) => isLimit(one, ANY_CRON))) throw rowUnreadable(text, LIMITS);
-  if (limitsByText.size >= TEXTS_MAX) limitsByText.clear();
-  limitsByText.set(text, found);
-  return found;
-}
-
-const TEXTS_MAX = 1_000;
-const limitsByText = new Map<unknown, readonly Limit[]>();
-
-const LIMITS = { table: "config", column: "limits", of: "" };
-const ANY_CRON = { problemOf: () => undefined };
 
 /** What configuration needs of an entity. */
 export function configuredEntity([parentId, cascade, planId]: Row): ConfiguredEntity {

@@ -1,0 +1,35 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditStore } from "../ports/audit-store.ts";
+import { pageOf } from "../stored/cursor.ts";
+import type { RecordParts } from "./parts.ts";
+
+/** The audit log of one namespace, in the order in which events were written; cursors are numbers of that order. */
+export class RecordAudit implements AuditStore {
+  readonly #parts: RecordParts;
+  readonly #namespaceId: string;
+
+  constructor(parts: RecordParts, namespaceId: string) {
+    this.#parts = parts;
+    this.#namespaceId = namespaceId;
+  }
+
+  async list(filter: { readonly entityId?: string }, { limit, cursor }: PageRequest): Promise<Page<AuditEvent>> {
+    const list = { kind: "audit", of: "all", ...filter } as const;
+    const after = cursor === undefined ? undefined : [numberIn(cursor)];
+    const found = await this.#parts.lists.list(this.#namespaceId, list, after, limit + 1);
+    const page = pageOf(found, limit, ({ place }) => place[0] as string);
+    return { ...page, items: page.items.map(({ body }) => body as AuditEvent) };
+  }
+}
+
+function numberIn(cursor: string): string {
+  const id = Number(cursor);
+  if (Number.isSafeInteger(id) && id > 0) return cursor;
+  throw new ValidationError(
+    "cursor_invalid",
+    `Not a cursor of the audit log: ${shown(cursor)}; pass the cursor of the previous page.`,
+  );
+}

@@ -1,0 +1,114 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config.ts";
+import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import { refuseUsageKeptDays } from "../domain/retention.ts";
+import type { ConfigStore, SetReply } from "../ports/config-store.ts";
+import type { RecordList, StoredRecord } from "../ports/record-store.ts";
+import { scopeOfRow } from "../stored/config-keys.ts";
+import { configOf, configPut } from "./bodies.ts";
+import type { Decision } from "./changes.ts";
+import { versionPuts } from "./histories.ts";
+import { configKey, historyOf, planKey } from "./keys.ts";
+import type { RecordParts } from "./parts.ts";
+import { Resolver } from "./resolve.ts";
+
+/** Limits at all levels. */
+export class RecordConfig implements ConfigStore {
+  readonly #parts: RecordParts;
+  readonly #namespaceId: string;
+  readonly #resolver: Resolver;
+
+  constructor(parts: RecordParts, namespaceId: string) {
+    this.#parts = parts;
+    this.#namespaceId = namespaceId;
+    this.#resolver = new Resolver(namespaceId, (keys) => parts.lists.get(namespaceId, keys));
+  }
+
+  generation(): number {
+    return this.#parts.generations.of(this.#namespaceId);
+  }
+
+  resolve(entityId: string, resource: string): Promise<LevelConfig> {
+    return this.#resolver.resolve(entityId, resource);
+  }
+
+  async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
+    const [record] = await this.#parts.lists.get(this.#namespaceId, [configKey(scope)]);
+    return record && configOf(record);
+  }
+
+  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
+    refuseUsageKeptDays(change);
+    const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
+    return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history, plan]): Decision<SetReply> => {
+      if ("planId" in scope && plan === undefined) return { reply: "planMissing" };
+      const before = record && configOf(record);
+      const changed = limitsChangedIf(before, change);
+      if (changed.kind === "conflict") return { reply: "conflict" };
+      return decided(scope, { before, history }, changed, event, { written: "written", unchanged: "unchanged" });
+    });
+  }
+
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
+    return this.#change(scope, event, (before) => policyChanged(before, change));
+  }
+
+  delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
+    return this.#change(scope, event, limitsDeleted);
+  }
+
+  listForEntity(
+    entityId: string,
+    page: PageRequest,
+  ): Promise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
+    const list: RecordList = { kind: "config", of: "owner", owner: ["entity", entityId], which: "limits" };
+    return this.#parts.lists.page(this.#namespaceId, list, page, 1, ({ key, body }) => ({
+      scope: scopeOfRow(entityId, key[2] as string),
+      config: configOf({ kind: "config", key, body }),
+    }));
+  }
+
+  listEntities(resource: string, page: PageRequest): Promise<Page<string>> {
+    return this.#names({ kind: "config", of: "resource", resource }, page, 1);
+  }
+
+  listEntityResources(page: PageRequest): Promise<Page<string>> {
+    return this.#names({ kind: "config", of: "entityResources" }, page, 2);
+  }
+
+  listResources(page: PageRequest): Promise<Page<string>> {
+    return this.#names({ kind: "config", of: "defaults" }, page, 2);
+  }
+
+  #names(list: RecordList, page: PageRequest, part: 1 | 2): Promise<Page<string>> {
+    return this.#parts.lists.page(this.#namespaceId, list, page, 1, ({ key }) => key[part] as string);
+  }
+
+  #change(
+    scope: ConfigScope,
+    event: AuditEvent,
+    change: (before: StoredConfig | undefined) => ConfigChange,
+  ): Promise<boolean> {
+    const keys = [configKey(scope), historyOf(scope)];
+    return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history]) => {
+      const before = record && configOf(record);
+      return decided(scope, { before, history }, change(before), event, { written: true, unchanged: false });
+    });
+  }
+}
+
+function decided<Reply>(
+  scope: ConfigScope,
+  found: { readonly before: StoredConfig | undefined; readonly history: StoredRecord | undefined },
+  change: ConfigChange,
+  { atMs }: AuditEvent,
+  replies: { readonly written: Reply; readonly unchanged: Reply },
+): Decision<Reply> {
+  if (change.kind === "unchanged") return { reply: replies.unchanged };
+  const { config: after } = change;
+  const puts = versionPuts(scope, found.history, { before: found.before, after }, atMs);
+  const write =
+    after === undefined ? { puts, deletes: [configKey(scope)] } : { puts: [...puts, configPut(scope, after)] };
+  return { reply: replies.written, write };
+}

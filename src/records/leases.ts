@@ -1,0 +1,180 @@
+import { ValidationError } from "../domain/errors.ts";
+import { dueAtMs, type LeaseRecord } from "../domain/lease-record.ts";
+import { shown } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import { leaseFrom, leaseText } from "../domain/stored-lease.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../ports/lease-store.ts";
+import type { KeyFinish, KeyMark, LeaseWrite } from "../ports/lease-write.ts";
+import type { ListedRecord, RecordKey, RecordPut, StoredRecord } from "../ports/record-store.ts";
+import { keyAfter, keyCursor, pageOf } from "../stored/cursor.ts";
+import {
+  begunKey,
+  columnsOf,
+  finishedKey,
+  isOurs,
+  isTaken,
+  onCreate,
+  onMove,
+  type StoredKey,
+} from "../stored/lease-rules.ts";
+import { objectIn, textOf } from "./bodies.ts";
+import { CommitUnavailable, type Decision } from "./changes.ts";
+import { leaseKey, markKey } from "./keys.ts";
+import type { RecordParts } from "./parts.ts";
+
+/** How a lease is read from what is stored of it; undefined: from its text. A store whose takes write leases stores more than texts. */
+export type LeaseReader = (leaseId: string, body: unknown) => LeaseRecord | undefined;
+
+/** Leases of one namespace, and the keys they were asked with: each write on condition of the versions that it was decided by. */
+export class RecordLeases implements LeaseStore {
+  readonly isWrittenByTake: boolean;
+  readonly #parts: RecordParts;
+  readonly #namespaceId: string;
+  readonly #read: LeaseReader;
+
+  constructor(
+    parts: RecordParts,
+    namespaceId: string,
+    takes: { readonly isWrittenByTake: boolean; readonly read: LeaseReader },
+  ) {
+    this.#parts = parts;
+    this.#namespaceId = namespaceId;
+    this.isWrittenByTake = takes.isWrittenByTake;
+    this.#read = takes.read;
+  }
+
+  create({ record, finish }: LeaseWrite): Promise<LeaseReply> {
+    return this.#write(record?.leaseId, finish, (known, key) => {
+      const reply = onCreate(known, record, () => isKeyOurs(key, finish));
+      if (reply !== "write") return { reply };
+      const puts = [...(record === undefined ? [] : [leasePut(record)]), ...finishPuts(key, finish)];
+      return { reply: { kind: "stored" }, write: { puts } };
+    });
+  }
+
+  async get(leaseId: string): Promise<LeaseRecord | undefined> {
+    const [record] = await this.#parts.lists.get(this.#namespaceId, [leaseKey(leaseId)]);
+    return record && this.#leaseOf(leaseId, record);
+  }
+
+  move(next: LeaseRecord, finish: KeyFinish | undefined): Promise<LeaseReply> {
+    return this.#write(next.leaseId, finish, (known, key) => {
+      const reply = onMove(known, next, () => isKeyOurs(key, finish));
+      if (reply !== "write") return { reply };
+      return { reply: { kind: "stored" }, write: { puts: [leasePut(next), ...finishPuts(key, finish)] } };
+    });
+  }
+
+  async listOpen({ entityId, resource }: LeaseFilter, { limit, cursor }: PageRequest): Promise<Page<LeaseRecord>> {
+    const after = keyAfter(cursor, 2);
+    if (after !== undefined && !Number.isSafeInteger(Number(after[0]))) {
+      throw new ValidationError(
+        "cursor_invalid",
+        `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
+      );
+    }
+    const filter = { ...(entityId === undefined ? {} : { entityId }), ...(resource === undefined ? {} : { resource }) };
+    const list = { kind: "lease", of: "due", ...filter } as const;
+    const found = await this.#parts.lists.list(this.#namespaceId, list, after, limit + 1);
+    const leases = found.map((one) => this.#listed(one));
+    const page = pageOf(leases, limit, (one) => keyCursor(String(dueAtMs(one)), one.leaseId));
+    // What is closed and owes something is due as well.
+    return { ...page, items: page.items.filter(({ status }) => status === "open") };
+  }
+
+  async findDue(nowMs: number, limitMax: number): Promise<readonly DueLease[]> {
+    const list = { kind: "lease", of: "due", untilMs: nowMs } as const;
+    const found = await this.#parts.lists.list(this.#namespaceId, list, undefined, limitMax);
+    return found.map(({ place }) => ({ leaseId: place[1] as string, dueAtMs: Number(place[0]) }));
+  }
+
+  beginKey(begin: KeyBegin): Promise<BeginReply> {
+    return this.#onKey(begin, (known): Decision<BeginReply> => {
+      // A beginning whose answer was lost finds its own mark.
+      const isOwn = known?.mark === begin.mark && known.answer === undefined;
+      if (known !== undefined && !isOwn && isTaken(known, begin.nowMs)) {
+        const { forgottenAtMs: _, ...record } = known;
+        return { reply: { kind: "known", record } };
+      }
+      return { reply: { kind: "begun" }, write: { puts: [keyPut(begunKey(begin))] } };
+    });
+  }
+
+  renewKey(mark: KeyMark, { untilMs }: { readonly nowMs: number; readonly untilMs: number }): Promise<boolean> {
+    return this.#onKey(mark, (known) =>
+      isUnderWay(known, mark) ? { reply: true, write: { puts: [keyPut({ ...known, untilMs })] } } : { reply: false },
+    );
+  }
+
+  releaseKey(mark: KeyMark): Promise<void> {
+    return this.#onKey(mark, (known) =>
+      isUnderWay(known, mark) ? { reply: undefined, write: { deletes: [markKey(mark.key)] } } : { reply: undefined },
+    );
+  }
+
+  #onKey<Reply>({ key }: KeyMark, work: (known: StoredKey | undefined) => Decision<Reply>): Promise<Reply> {
+    return this.#parts.changes.write(this.#namespaceId, [markKey(key)], "anywhere", ([record]) =>
+      work(record && storedKey(record)),
+    );
+  }
+
+  async #write(
+    leaseId: string | undefined,
+    finish: KeyFinish | undefined,
+    work: (known: LeaseRecord | undefined, key: StoredKey | undefined) => Decision<LeaseReply>,
+  ): Promise<LeaseReply> {
+    const keys: readonly RecordKey[] = [
+      ...(leaseId === undefined ? [] : [leaseKey(leaseId)]),
+      ...(finish === undefined ? [] : [markKey(finish.key)]),
+    ];
+    try {
+      return await this.#parts.changes.write(this.#namespaceId, keys, "anywhere", (found) => {
+        const lease = leaseId === undefined ? undefined : found[0];
+        const key = finish === undefined ? undefined : found.at(-1);
+        const known = lease && this.#leaseOf(leaseId as string, lease);
+        return work(known, key && storedKey(key));
+      });
+    } catch (error) {
+      if (!(error instanceof CommitUnavailable)) throw error;
+      return { kind: "unavailable", applied: error.applied, cause: error.cause };
+    }
+  }
+
+  #listed({ key, body }: ListedRecord): LeaseRecord {
+    const leaseId = key[0] as string;
+    return this.#leaseOf(leaseId, { kind: "lease", key, body });
+  }
+
+  #leaseOf(leaseId: string, record: RecordKey & { readonly body: unknown }): LeaseRecord {
+    return this.#read(leaseId, record.body) ?? leaseFrom(leaseId, textOf(record) as string);
+  }
+}
+
+function leasePut(record: LeaseRecord): RecordPut {
+  const { entityId, resource, dueAtMs: due, forgottenAtMs } = columnsOf(record);
+  const by = { entityId, resource, dueAtMs: due, forgottenAtMs };
+  return { kind: "lease", key: [record.leaseId], by, body: leaseText(record) };
+}
+
+function keyPut({ key, forgottenAtMs, mark, fingerprint, answer, untilMs }: StoredKey): RecordPut {
+  const body = { mark, fingerprint, answer, untilMs, forgottenAtMs };
+  return { kind: "leaseKey", key: [key], by: { forgottenAtMs }, body };
+}
+
+function storedKey(record: StoredRecord): StoredKey {
+  const { answer, ...rest } = objectIn<Omit<StoredKey, "key">>(record);
+  return { key: record.key[0] as string, ...rest, answer };
+}
+
+function finishPuts(key: StoredKey | undefined, finish: KeyFinish | undefined): readonly RecordPut[] {
+  if (key === undefined || finish === undefined) return [];
+  return [keyPut({ ...key, ...finishedKey(finish) })];
+}
+
+function isKeyOurs(known: StoredKey | undefined, mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
+  return mark === undefined || isOurs(known, mark);
+}
+
+function isUnderWay(known: StoredKey | undefined, { mark }: KeyMark): known is StoredKey {
+  return known?.mark === mark && known.answer === undefined;
+}

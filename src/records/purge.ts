@@ -1,0 +1,64 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { PurgeReply } from "../ports/namespace-store.ts";
+import type { CommitReply } from "../ports/record-store.ts";
+import { namespaceOf, namespacePut } from "./bodies.ts";
+import { CommitUnavailable, type Decision } from "./changes.ts";
+import { namespaceKey } from "./keys.ts";
+import type { RecordParts } from "./parts.ts";
+
+/** Rows of one step: a transaction of some milliseconds. */
+const CHUNK_ROWS = 1_000;
+
+/**
+ * Removes a deleted namespace in steps. It is marked first, so that it cannot be recovered half; its own record goes last, so that a
+ * purge that was cut off is found and run again.
+ */
+export async function purge(
+  { changes, store }: RecordParts,
+  id: string,
+  about: { readonly event: AuditEvent; readonly auditIn: string },
+  onProgress: (recordsDeleted: number) => void,
+): Promise<PurgeReply> {
+  const marked = { event: undefined, auditIn: about.auditIn };
+  const refusal = await changes.register<PurgeReply | undefined>(marked, async (reading) => {
+    const [record] = await reading.get([namespaceKey(id)]);
+    return { ...begun(record && namespaceOf(record)), bumped: id };
+  });
+  if (refusal !== undefined) return refusal;
+  let records = 0;
+  for (let deleted = CHUNK_ROWS; deleted >= CHUNK_ROWS; ) {
+    deleted = deletedBy(
+      await store.commit({
+        ...{
+          scope: id,
+          guard: { kind: "versions", versions: [] },
+          puts: [],
+          event: undefined,
+          bumps: [],
+          sent: "first",
+        },
+        deletes: [{ kind: "someIn", namespaceId: id, limitMax: CHUNK_ROWS }],
+      }),
+    );
+    records += deleted;
+    if (deleted > 0) onProgress(records);
+  }
+  await changes.register<void>(about, async (reading) => {
+    await reading.get([]);
+    return { reply: undefined, write: { deletes: [namespaceKey(id)] }, bumped: id };
+  });
+  return { kind: "purged", records };
+}
+
+function begun(namespace: ReturnType<typeof namespaceOf> | undefined): Decision<PurgeReply | undefined> {
+  if (namespace === undefined) return { reply: { kind: "missing" } };
+  if (namespace.status === "active") return { reply: { kind: "active", name: namespace.name } };
+  return { reply: undefined, write: { puts: [namespacePut({ ...namespace, status: "purging" })] } };
+}
+
+/** A step whose answer was lost is no harm: the next one goes on where it ended. */
+function deletedBy(reply: CommitReply): number {
+  if (reply.kind === "done") return reply.deleted;
+  if (reply.kind === "moved") return CHUNK_ROWS;
+  throw new CommitUnavailable(reply.applied, reply.cause);
+}

@@ -1,0 +1,58 @@
+import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
+import type { Generations } from "./generations.ts";
+
+/** What several questions found cannot have been true at one instant. */
+export class Moved extends Error {}
+
+/** Questions in one namespace whose answers are of one generation: the first says of which, and a later one throws `Moved`. */
+export class Reading {
+  readonly #store: RecordStore;
+  readonly #generations: Generations;
+  readonly #scope: string;
+  #generation: number | undefined;
+
+  constructor(store: RecordStore, generations: Generations, scope: string) {
+    this.#store = store;
+    this.#generations = generations;
+    this.#scope = scope;
+  }
+
+  /** That of the answers; after the first of them. */
+  get generation(): number {
+    return this.#generation ?? 0;
+  }
+
+  async get(keys: readonly RecordKey[]): Promise<readonly (StoredRecord | undefined)[]> {
+    const { generation, records } = await this.#store.get(this.#scope, keys);
+    this.#requireSame(generation);
+    return records;
+  }
+
+  async list(
+    list: RecordList,
+    after: readonly string[] | undefined,
+    limitMax: number,
+  ): Promise<readonly ListedRecord[]> {
+    const { generation, records } = await this.#store.list(this.#scope, list, after, limitMax);
+    this.#requireSame(generation);
+    return records;
+  }
+
+  /** All of a list, page by page. */
+  async listAll(list: RecordList): Promise<readonly ListedRecord[]> {
+    const all: ListedRecord[] = [];
+    for (let after: readonly string[] | undefined; ; after = all.at(-1)?.place) {
+      const found = await this.list(list, after, PAGE);
+      all.push(...found);
+      if (found.length < PAGE) return all;
+    }
+  }
+
+  #requireSame(generation: number): void {
+    this.#generations.note(this.#scope, generation);
+    this.#generation ??= generation;
+    if (generation !== this.#generation) throw new Moved("The generation of the namespace moved on between two reads.");
+  }
+}
+
+const PAGE = 1_000;

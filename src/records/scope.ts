@@ -1,0 +1,39 @@
+import type { Retention } from "../domain/retention.ts";
+import type { ScopedStore } from "../ports/store.ts";
+import { RecordAudit } from "./audit.ts";
+import { RecordConfig } from "./config.ts";
+import { RecordEntities } from "./entities.ts";
+import { type LeaseReader, RecordLeases } from "./leases.ts";
+import { RecordManifests } from "./manifests.ts";
+import type { RecordParts } from "./parts.ts";
+import { RecordPlans } from "./plans.ts";
+import { RecordRefusals } from "./refusals.ts";
+import { RecordUsage } from "./usage.ts";
+
+export interface ScopeOptions {
+  readonly retention: Retention;
+  /** What of leases the takes of the store write. */
+  readonly takes: { readonly isWrittenByTake: boolean; readonly read: LeaseReader };
+}
+
+/** Of a store whose takes write no leases. */
+export const NO_LEASES_BY_TAKES: ScopeOptions["takes"] = { isWrittenByTake: false, read: () => undefined };
+
+/** Everything of one namespace but its buckets. */
+export function recordScope(
+  parts: RecordParts,
+  namespaceId: string,
+  { retention, takes }: ScopeOptions,
+): Omit<ScopedStore, "buckets"> {
+  const isCounted = retention.usageKeepMs !== undefined;
+  return {
+    config: new RecordConfig(parts, namespaceId),
+    entities: new RecordEntities(parts, namespaceId),
+    plans: new RecordPlans(parts, namespaceId),
+    usage: new RecordUsage(parts, namespaceId, isCounted),
+    refusals: new RecordRefusals(parts, namespaceId, isCounted),
+    audit: new RecordAudit(parts, namespaceId),
+    manifests: new RecordManifests(parts, namespaceId),
+    leases: new RecordLeases(parts, namespaceId, takes),
+  };
+}

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { after, describe, test } from "node:test";
+import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import type { RecordStore } from "../../src/ports/record-store.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { ensureDefault, RecordNamespaces } from "../../src/records/namespaces.ts";
+import { recordParts } from "../../src/records/parts.ts";
+import { NO_LEASES_BY_TAKES, recordScope } from "../../src/records/scope.ts";
+import { auditContract } from "../../src/testing/contract-audit.ts";
+import { configContract } from "../../src/testing/contract-config.ts";
+import { entityContract } from "../../src/testing/contract-entities.ts";
+import { type Suite, TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { leaseContract } from "../../src/testing/contract-leases.ts";
+import { levelContract } from "../../src/testing/contract-levels.ts";
+import { manifestContract } from "../../src/testing/contract-manifests.ts";
+import { namespaceContract } from "../../src/testing/contract-namespaces.ts";
+import { planContract } from "../../src/testing/contract-plans.ts";
+import { policiesContract } from "../../src/testing/contract-policies.ts";
+import { refusalContract } from "../../src/testing/contract-refusals.ts";
+import { switchesContract } from "../../src/testing/contract-switches.ts";
+
+const options = { retention: FILE_RETENTION, takes: NO_LEASES_BY_TAKES };
+
+/** The ports of a store on records, without buckets. */
+export async function openRecords(store: RecordStore, onBucket: () => void = () => {}): Promise<Store> {
+  const parts = recordParts(store);
+  await ensureDefault(parts);
+  const buckets = new Proxy({} as never, {
+    get: () => {
+      onBucket();
+      throw new Error("Records have no buckets.");
+    },
+  });
+  return {
+    name: "records",
+    atomicBucketsMax: Number.POSITIVE_INFINITY,
+    namespaces: new RecordNamespaces(parts),
+    scope: (namespaceId) => ({ ...recordScope(parts, namespaceId, options), buckets }),
+    ping: () => {},
+    close: () => {},
+  };
+}
+
+export interface OpenedRecords {
+  readonly records: RecordStore;
+  close(): Promise<void>;
+}
+
+/** The contract of all ports but buckets. Stories that come to a bucket are skipped: they are told on the whole store. */
+export function describeRecords(name: string, open: () => Promise<OpenedRecords>): void {
+  let told = 0;
+  const suite: Suite = {
+    gaps: new Set(),
+    test: (sentence, story) => {
+      test(sentence, async (context) => {
+        const { records, close } = await open();
+        let needsTakes = false;
+        const another = () =>
+          openRecords(records, () => {
+            needsTakes = true;
+          });
+        try {
+          await story(await TestedNamespace.in(await another(), DEFAULT_NAMESPACE, another));
+          told++;
+        } catch (error) {
+          if (!needsTakes) throw error;
+          context.skip("comes to a bucket");
+        } finally {
+          await close();
+        }
+      });
+    },
+  };
+  const themes: readonly (readonly [string, (suite: Suite) => void])[] = [
+    ["configuration", configContract],
+    ["levels of limits", levelContract],
+    ["plans", planContract],
+    ["policies and operations", policiesContract],
+    ["switches", switchesContract],
+    ["entities", entityContract],
+    ["namespaces", namespaceContract],
+    ["audit", auditContract],
+    ["refusals", refusalContract],
+    ["declared pieces", manifestContract],
+    ["leases", leaseContract],
+  ];
+  describe(name, () => {
+    for (const [theme, contract] of themes) describe(`${name}: ${theme}`, () => contract(suite));
+    after(() => assert.ok(told >= 80, `only ${told} stories were told`));
+  });
+}
