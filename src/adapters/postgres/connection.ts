@@ -78,6 +78,11 @@ export class Connection {
     }
   }
 
+  /** Runs a statement that is no take; rejects with the driver's own error, for whoever tells what it means for a commit. */
+  runOther(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    return this.#others.run(this.text(text), values, this.#adminTimeoutMs);
+  }
+
   /** Runs a statement of a take; rejects with the driver's own error, for whoever tells what it means for the take. */
   runTake(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]> {
     return this.#takes.run(this.text(text), values, timeoutMs);

@@ -1,0 +1,158 @@
+import type {
+  CommitReply,
+  ExpiryBounds,
+  FoundRecords,
+  ListedRecords,
+  RecordCommit,
+  RecordKey,
+  RecordKind,
+  RecordList,
+  RecordStore,
+  StoredRecord,
+  SumQuery,
+  Sums,
+} from "../../ports/record-store.ts";
+import type { Connection } from "./connection.ts";
+import { faultOf, thrownFor } from "./faults.ts";
+import { listStatement } from "./record-lists.ts";
+import { sumStatement } from "./record-sums.ts";
+import { KINDS_OF_TAKERS, RECORD_TABLES } from "./record-tables.ts";
+
+/** As often a statement is sent that the server rolled back for the sake of another one. */
+const TRIES_MAX = 5;
+
+const GENERATION = "coalesce((SELECT value FROM @.generation WHERE namespace = $1), 0)";
+
+/** Records in tables. Every call is one statement, and what it answers is one text of JSON: drivers differ in how they read numbers. */
+export class PostgresRecords implements RecordStore {
+  readonly #connection: Connection;
+  readonly #waitMs: number;
+
+  /** `waitMs`: so long a commit waits for locks of others at most. */
+  constructor(connection: Connection, waitMs: number) {
+    this.#connection = connection;
+    this.#waitMs = waitMs;
+  }
+
+  async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
+    const byKind = new Map<RecordKind, unknown[]>();
+    for (const [i, { kind, key }] of keys.entries()) byKind.set(kind, [...(byKind.get(kind) ?? []), [i, ...key]]);
+    const asked = [...byKind];
+    const selects = asked.map(([kind]) => selectOf(kind));
+    const found = selects.length === 0 ? "'[]'::json" : `(SELECT json_agg(f) FROM (${selects.join(" UNION ALL ")}) f)`;
+    // Also where nothing is asked for by it, the parameter needs a type.
+    const text = `SELECT json_build_object('generation', ${GENERATION}, 'found', ${found}, 'asked', json_typeof($2::json))::text AS answer`;
+    const answer = await this.#answer<{
+      readonly generation: number;
+      readonly found: readonly { readonly n: number; readonly version: number; readonly body: unknown }[] | null;
+    }>(text, [scope, JSON.stringify(Object.fromEntries(asked))]);
+    const records: (StoredRecord | undefined)[] = keys.map(() => undefined);
+    for (const { n, version, body } of answer.found ?? []) {
+      const { kind, key } = keys[n] as RecordKey;
+      records[n] = { kind, key, version, body };
+    }
+    return { generation: answer.generation, records };
+  }
+
+  list(
+    scope: string,
+    list: RecordList,
+    after: readonly string[] | undefined,
+    limitMax: number,
+  ): Promise<ListedRecords> {
+    const { text, values } = listStatement(list, after, limitMax);
+    return this.#answer(
+      `SELECT json_build_object('generation', ${GENERATION}, 'records', coalesce((SELECT json_agg(r) FROM (${text}) r), '[]'::json))::text AS answer`,
+      [scope, ...values],
+    );
+  }
+
+  sums(scope: string, query: SumQuery): Promise<Sums> {
+    const { text, values } = sumStatement(query);
+    return this.#answer<{ readonly sums: Sums["sums"]; readonly nextHourMs: number | null }>(text, [
+      scope,
+      ...values,
+    ]).then(({ sums, nextHourMs }) => ({ sums, nextHourMs: nextHourMs ?? undefined }));
+  }
+
+  async commit(commit: RecordCommit): Promise<CommitReply> {
+    this.#connection.requireOpen();
+    const text = `SELECT @.${isOfTakers(commit) ? "lease_1" : "commit_1"}($1::json) AS answer`;
+    const values = [commitText(commit, this.#waitMs)];
+    for (let tries = 1; ; tries++) {
+      try {
+        const [row] = await this.#connection.runOther(text, values);
+        return replyOf(row?.answer);
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault === "rolledBack" && tries < TRIES_MAX) continue;
+        const cause = thrownFor(error, this.#connection.name);
+        if (fault === "unknown") return { kind: "unavailable", applied: "unknown", cause };
+        if (fault === "rolledBack" || fault === "notApplied" || fault === "standby") {
+          return { kind: "unavailable", applied: "no", cause };
+        }
+        throw cause;
+      }
+    }
+  }
+
+  async expire(bounds: ExpiryBounds): Promise<number> {
+    const [row] = await this.#connection.queryAgain(
+      "SELECT @.sweep_1($1::json) AS answer",
+      [JSON.stringify(bounds)],
+      "always",
+    );
+    return Number(row?.answer);
+  }
+
+  async #answer<Answer>(text: string, values: readonly unknown[]): Promise<Answer> {
+    const [row] = await this.#connection.queryAgain(text, values, "always");
+    return JSON.parse(row?.answer as string) as Answer;
+  }
+}
+
+/** The rows of a kind, with the place of each in the question: `$2` has the keys by kind. */
+function selectOf(kind: RecordKind): string {
+  const { table, isInNamespace, key } = RECORD_TABLES[kind];
+  const parts = key.map(({ name, type }, i) => `t.${name} = (k.value->>${i + 1})::${type}`);
+  const on = [...(isInNamespace ? ["t.namespace = $1"] : []), ...parts].join(" AND ");
+  return `SELECT (k.value->>0)::int AS n, t.version, t.body FROM json_array_elements($2::json->'${kind}') k JOIN @.${table} t ON ${on}`;
+}
+
+/** Whether it is what a process may write that only takes. */
+function isOfTakers({ guard, puts, deletes, event, bumps }: RecordCommit): boolean {
+  if (guard.kind !== "versions" || event !== undefined || bumps.length > 0) return false;
+  return [...puts, ...deletes].every(({ kind }) => KINDS_OF_TAKERS.some((one) => one === kind));
+}
+
+function commitText({ scope, guard, puts, deletes, event, bumps, sent }: RecordCommit, waitMs: number): string {
+  const versions = guard.kind === "versions" ? guard.versions.toSorted(byKey) : [];
+  const expected = new Map(versions.map(({ kind, key, version }) => [JSON.stringify([kind, ...key]), version]));
+  const logged = event && {
+    auditIn: event.auditIn,
+    eventId: event.event.eventId,
+    entityId: event.event.entityId,
+    atMs: event.event.atMs,
+    body: event.event,
+  };
+  return JSON.stringify({
+    ...{ scope, deletes, bumps, sent, waitMs: String(waitMs) },
+    guard: guard.kind === "versions" ? { kind: "versions", versions } : guard,
+    puts: puts.map((put) => ({ ...put, expect: expected.get(JSON.stringify([put.kind, ...put.key])) ?? null })),
+    event: logged ?? null,
+  });
+}
+
+/** One order for everybody: rows are locked in it. */
+function byKey(a: RecordKey, b: RecordKey): number {
+  const [one, other] = [JSON.stringify([a.kind, ...a.key]), JSON.stringify([b.kind, ...b.key])];
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function replyOf(answer: unknown): CommitReply {
+  const reply = JSON.parse(answer as string) as
+    | { readonly kind: "moved" }
+    | { readonly kind: "done"; readonly generations: Readonly<Record<string, number>>; readonly deleted: number };
+  if (reply.kind === "moved") return reply;
+  return { kind: "done", generations: new Map(Object.entries(reply.generations)), deleted: reply.deleted };
+}
