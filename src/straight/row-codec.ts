@@ -2,6 +2,7 @@ import { type BucketState, bucketState, type LimitState } from "../domain/bucket
 import type { CronCheck } from "../domain/calendar.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
 import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
@@ -31,13 +32,14 @@ export function rowOf({ state, shape, open }: BucketRecord, signatureOf: Signatu
 }
 
 function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitState, counted: number): StraightLevel {
+  const rules = rulesOf(limit);
   return {
     name,
     capacityMilli: terms.capacityMilli,
     refillAmountMilli: terms.refillAmountMilli,
     refillPeriodMs: terms.refillPeriodMs,
     soft: limit.soft === true,
-    resetAfterMs: limit.resetAfterMs ?? 0,
+    resetAfterMs: rules.opensWindow ? rules.lengthMs(limit, terms) : 0,
     tokensMilli,
     remainder,
     countedMilli: Number.isNaN(counted) ? null : counted,

@@ -108,7 +108,8 @@ export function thrownFor(error: unknown, name: string): unknown {
 export function reasonOf(error: unknown): string {
   if (error instanceof NotConnected && error.cause !== undefined) return reasonOf(error.cause);
   const code = codeOf(error);
-  if (code !== undefined && !/^[0-9A-Z]{5}$/.test(code)) return code;
+  // The server names the user that it refuses.
+  if (code !== undefined && (!/^[0-9A-Z]{5}$/.test(code) || /^(28|3D)/.test(code))) return code;
   const message = error instanceof Error ? error.message : String(error);
   return code === undefined ? message : `${code}: ${message}`;
 }

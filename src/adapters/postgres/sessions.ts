@@ -6,12 +6,14 @@ export interface PgPool {
   connect(): Promise<PgPoolClient>;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "connect", listener: (client: PgPoolClient) => void): unknown;
 }
 
 interface PgPoolClient {
   query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
   /** True: the connection is not used again. */
   release(destroy: boolean): void;
+  on(event: "error", listener: (error: Error) => void): unknown;
 }
 
 /** A pool of ours: a connection whose statement did not end in time is closed, and the server ends the statement. */
@@ -22,6 +24,8 @@ export class PoolSession implements Session {
     this.#pool = pool;
     // One that breaks while nobody uses it: the pool has dropped it, and the next call makes a new one.
     pool.on("error", () => {});
+    // One that breaks while it is used says so to its statement as well; unheard, it would end the process.
+    pool.on("connect", (client) => client.on("error", () => {}));
   }
 
   async run(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]> {

@@ -1,0 +1,128 @@
+import { ValidationError } from "../../domain/errors.ts";
+import { hintFor } from "../../domain/known-names.ts";
+import { shown } from "../../domain/names.ts";
+
+/** Where a server is, and who asks it. */
+export interface PostgresAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly database: string;
+  readonly schema: string;
+  readonly ssl: SslMode;
+  readonly sslRootCert: string | undefined;
+  readonly sslCert: string | undefined;
+  readonly sslKey: string | undefined;
+  readonly applicationName: string;
+}
+
+export type SslMode = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
+
+const SSL_MODES: readonly string[] = ["disable", "prefer", "require", "verify-ca", "verify-full"];
+const PARAMETERS = ["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name"];
+
+export const SCHEMA_DEFAULT = "zae_limiter";
+const PORT_DEFAULT = 5432;
+
+export function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//i.test(text);
+}
+
+/**
+ * The parts of `postgres://user:password@host:5432/db?schema=s`. Not by `new URL`, whose error carries the whole text, password and
+ * all; no message of this one has anything of the part before the host.
+ */
+export function addressOf(url: string): PostgresAddress {
+  const [, rest = ""] = /^postgres(?:ql)?:\/\/(.*)$/is.exec(url) ?? [];
+  const [before = "", query = ""] = splitAt(rest, rest.indexOf("?"));
+  const at = before.lastIndexOf("@");
+  const userInfo = at < 0 ? "" : before.slice(0, at);
+  // An unescaped "/", "?" or "#" in a password ends the part that has it: what follows would be taken for the name of a host.
+  if (/[/#\s]/.test(userInfo) || query.includes("@") || before.includes("#")) {
+    throw invalid(
+      'its user or password has a "/", "?", "#", "@" or a space as it is; write it with a percent sign, such as %2F',
+    );
+  }
+  const [authority = "", path = ""] = splitAt(before.slice(at + 1), before.slice(at + 1).indexOf("/"));
+  const [user = "", password] = splitAt(userInfo, userInfo.indexOf(":"));
+  const { host, port } = hostOf(authority);
+  const parameters = parametersOf(query);
+  const database = decoded(path, "the database");
+  const ssl = parameters.get("sslmode") ?? "prefer";
+  if (!SSL_MODES.includes(ssl)) throw invalid(`sslmode is ${shown(ssl)}; give one of ${SSL_MODES.join(", ")}`);
+  return {
+    host,
+    port,
+    user: user === "" ? undefined : decoded(user, "the user"),
+    password: password === undefined ? undefined : decoded(password, "the password"),
+    database: database === "" ? decoded(user, "the user") || "postgres" : database,
+    schema: checkSchema(parameters.get("schema") ?? SCHEMA_DEFAULT),
+    ssl: ssl as SslMode,
+    sslRootCert: parameters.get("sslrootcert"),
+    sslCert: parameters.get("sslcert"),
+    sslKey: parameters.get("sslkey"),
+    applicationName: parameters.get("application_name") ?? "zae-limiter",
+  };
+}
+
+/** For messages and as the name of the store: neither user nor password. */
+export function nameOf({
+  host,
+  port,
+  database,
+  schema,
+}: Pick<PostgresAddress, "host" | "port" | "database" | "schema">): string {
+  return `postgres://${host}:${port}/${database}?schema=${schema}`;
+}
+
+export function checkSchema(schema: unknown): string {
+  if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,62}$/.test(schema) && !schema.startsWith("pg_")) return schema;
+  throw new ValidationError(
+    "option_invalid",
+    `schema is ${shown(schema)}; give up to 63 lower-case letters, digits and underscores that begin with no digit and not with "pg_".`,
+  );
+}
+
+function hostOf(authority: string): { readonly host: string; readonly port: number } {
+  const [, host = "", port] = /^(\[[0-9a-f:.%]+\]|[^:,[\]\s]*)(?::(\d+))?$/i.exec(authority) ?? [];
+  if (host === "") throw invalid("it has no host, or more than one; give postgres://user@host:5432/database");
+  const number = port === undefined ? PORT_DEFAULT : Number(port);
+  if (number < 1 || number > 65_535) throw invalid(`its port is ${number}; give one from 1 to 65535`);
+  return { host: host.replace(/^\[|\]$/g, ""), port: number };
+}
+
+function parametersOf(query: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const pair of query.split("&")) {
+    if (pair === "") continue;
+    const [name = "", value = ""] = splitAt(pair, pair.indexOf("="));
+    if (!PARAMETERS.includes(name)) {
+      // Only what can be a name is shown: anything else may be the rest of a password.
+      const told = /^[a-z_]{1,30}$/i.test(name) ? `the unknown parameter ${shown(name)}` : "an unknown parameter";
+      throw new ValidationError(
+        "option_unknown",
+        `The address of the store has ${told}; ${hintFor(name, PARAMETERS)}.`,
+      );
+    }
+    found.set(name, decoded(value, `the parameter ${name}`));
+  }
+  return found;
+}
+
+function decoded(text: string, what: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Its own error would show the text.
+    throw invalid(`${what} has a percent sign that is not followed by two hexadecimal digits; write % as %25`);
+  }
+}
+
+function splitAt(text: string, index: number): [string, string | undefined] {
+  return index < 0 ? [text, undefined] : [text.slice(0, index), text.slice(index + 1)];
+}
+
+function invalid(why: string): ValidationError {
+  return new ValidationError("option_invalid", `The address of the store cannot be read: ${why}.`);
+}
