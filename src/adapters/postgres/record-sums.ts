@@ -30,7 +30,7 @@ export function sumStatement({ kind, spans, after, entityId, resource, limit, li
       'sums', coalesce((SELECT json_agg(json_build_object('startMs', r.start_ms, 'key', r.key, 'counts', r.counts)) FROM (
         SELECT s.start_ms, json_build_array(${bare}) AS key, q.counts FROM (
           SELECT (value->>0)::bigint AS start_ms, (value->>1)::bigint AS end_ms, n
-          FROM json_array_elements($2::json) WITH ORDINALITY AS spans (value, n)
+          FROM json_array_elements($2::text::json) WITH ORDINALITY AS spans (value, n)
         ) s, LATERAL (${summed} ORDER BY ${keys} LIMIT ${most}) q
         ORDER BY s.n, ${bare} LIMIT ${most}
       ) r), '[]'::json),

@@ -41,7 +41,7 @@ export class PostgresRecords implements RecordStore {
     const selects = asked.map(([kind]) => selectOf(kind));
     const found = selects.length === 0 ? "'[]'::json" : `(SELECT json_agg(f) FROM (${selects.join(" UNION ALL ")}) f)`;
     // Also where nothing is asked for by it, the parameter needs a type.
-    const text = `SELECT json_build_object('generation', ${GENERATION}, 'found', ${found}, 'asked', json_typeof($2::json))::text AS answer`;
+    const text = `SELECT json_build_object('generation', ${GENERATION}, 'found', ${found}, 'asked', json_typeof($2::text::json))::text AS answer`;
     const answer = await this.#answer<{
       readonly generation: number;
       readonly found: readonly { readonly n: number; readonly version: number; readonly body: unknown }[] | null;
@@ -77,7 +77,7 @@ export class PostgresRecords implements RecordStore {
 
   async commit(commit: RecordCommit): Promise<CommitReply> {
     this.#connection.requireOpen();
-    const text = `SELECT @.${isOfTakers(commit) ? "lease_1" : "commit_1"}($1::json) AS answer`;
+    const text = `SELECT @.${isOfTakers(commit) ? "lease_1" : "commit_1"}($1::text::json) AS answer`;
     const values = [commitText(commit, this.#waitMs)];
     for (let tries = 1; ; tries++) {
       try {
@@ -98,7 +98,7 @@ export class PostgresRecords implements RecordStore {
 
   async expire(bounds: ExpiryBounds): Promise<number> {
     const [row] = await this.#connection.queryAgain(
-      "SELECT @.sweep_1($1::json) AS answer",
+      "SELECT @.sweep_1($1::text::json) AS answer",
       [JSON.stringify(bounds)],
       "always",
     );
@@ -116,7 +116,7 @@ function selectOf(kind: RecordKind): string {
   const { table, isInNamespace, key } = RECORD_TABLES[kind];
   const parts = key.map(({ name, type }, i) => `t.${name} = (k.value->>${i + 1})::${type}`);
   const on = [...(isInNamespace ? ["t.namespace = $1"] : []), ...parts].join(" AND ");
-  return `SELECT (k.value->>0)::int AS n, t.version, t.body FROM json_array_elements($2::json->'${kind}') k JOIN @.${table} t ON ${on}`;
+  return `SELECT (k.value->>0)::int AS n, t.version, t.body FROM json_array_elements($2::text::json->'${kind}') k JOIN @.${table} t ON ${on}`;
 }
 
 /** Whether it is what a process may write that only takes. */
