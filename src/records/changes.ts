@@ -126,10 +126,15 @@ export class Changes {
         if (commit === undefined) return reply;
         const done = await this.#sent(commit);
         if (done.kind === "done") return reply;
-        // Whether it was made is seen by what is then found.
-        if (done.kind === "unavailable" && ++lost >= SENDS_MAX) throw new CommitUnavailable(done.applied, done.cause);
+        if (done.kind === "moved") continue;
+        // Without an event it is decided anew: whether it was made is seen by what is then found.
+        lost++;
+        if (commit.event !== undefined || lost >= SENDS_MAX) throw new CommitUnavailable(done.applied, done.cause);
       } catch (error) {
-        if (!(error instanceof Moved)) throw error;
+        if (error instanceof Moved) continue;
+        // What was sent before may have been made, whatever became of what came after it.
+        if (lost > 0 && error instanceof RateLimiterUnavailable) throw new CommitUnavailable("unknown", error);
+        throw error;
       }
     }
     throw new RateLimiterUnavailable(
@@ -143,7 +148,7 @@ export class Changes {
       const reply = await this.#store.commit(sends === 1 ? commit : { ...commit, sent: "again" });
       if (reply.kind === "done") this.#generations.noteAll(reply);
       if (reply.kind !== "unavailable") return reply;
-      if (reply.applied === "no") throw new CommitUnavailable("no", reply.cause);
+      if (reply.applied === "no") throw new CommitUnavailable(sends === 1 ? "no" : "unknown", reply.cause);
       // With an event it is known by it, and sent again as it is.
       if (commit.event === undefined || sends >= SENDS_MAX) return reply;
     }

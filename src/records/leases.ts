@@ -1,4 +1,4 @@
-import { ValidationError } from "../domain/errors.ts";
+import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import { dueAtMs, type LeaseRecord } from "../domain/lease-record.ts";
 import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -135,8 +135,10 @@ export class RecordLeases implements LeaseStore {
         return work(known, key && storedKey(key));
       });
     } catch (error) {
-      if (!(error instanceof CommitUnavailable)) throw error;
-      return { kind: "unavailable", applied: error.applied, cause: error.cause };
+      if (!(error instanceof RateLimiterUnavailable)) throw error;
+      // A read that failed has written nothing.
+      const applied = error instanceof CommitUnavailable ? error.applied : "no";
+      return { kind: "unavailable", applied, cause: error.cause ?? error };
     }
   }
 
