@@ -64,6 +64,7 @@ export class RateLimiter extends Limiter {
 const ONLY_MEMORY: StoreLoaders = {
   sqlite: () => Promise.reject(notHere("SQLite")),
   dynamodb: () => Promise.reject(notHere("DynamoDB")),
+  postgres: () => Promise.reject(notHere("PostgreSQL")),
 };
 
 function notHere(what: string): ValidationError {

@@ -20,19 +20,21 @@ import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
+import type { PostgresStoreOptions } from "./postgres.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
-import { isAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
+import { isAddress, isPostgresAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
 
 /** Every option may be left out. An option that one store alone knows names that store first. */
 export interface OpenOptions extends RetentionOptions {
   /**
-   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object.
+   * `"memory"`, `"sqlite:FILE"`, `"postgres://…"` (`"postgres"`: the address in `DATABASE_URL`), `"dynamodb:STACK"`
+   * (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object.
    * Default: `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
   /**
-   * SQLite: `false` makes no file and migrates none; a missing file is `store_not_found`, an old one `schema_older`.
-   * Default: `true`.
+   * SQLite and PostgreSQL: `false` makes no file or tables and migrates none; what is missing is `store_not_found`, what
+   * is old `schema_older`. Default: `true`.
    */
   readonly create?: boolean;
   /** The tenant. It must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
@@ -70,13 +72,15 @@ export interface OpenOptions extends RetentionOptions {
   readonly onUnavailable?: OnUnavailable | OutageShareOption;
   /** How long one acquire may wait for the store, in ms. Default: 1,000. */
   readonly timeoutMs?: number;
-  /** DynamoDB: how long all other reads and changes may take, in ms. Default: 10,000. */
+  /** DynamoDB and PostgreSQL: how long all other reads and changes may take, in ms. Default: 10,000. */
   readonly adminTimeoutMs?: number;
   /**
-   * SQLite: what a loss of power may take away: the last moments (`"normal"`), or nothing (`"full"`). Default:
-   * `"normal"`.
+   * What a loss of power (SQLite) or a crash of the server (PostgreSQL) may take away: the last moments (`"normal"`), or
+   * nothing (`"full"`). Default: `"normal"` on SQLite, `"full"` on PostgreSQL.
    */
   readonly durability?: "normal" | "full";
+  /** PostgreSQL: how many connections are opened at most. Default: 4. */
+  readonly poolMax?: number;
   /** DynamoDB: the AWS region. Default: as the AWS SDK finds it. */
   readonly region?: string;
   /** DynamoDB: another address, such as `http://localhost:8000` for DynamoDB Local. Default: the address of the region. */
@@ -125,12 +129,14 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     auditKeepMs: true,
   },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
+  poolMax: true,
 });
 
 /** How the stores that are more than memory are loaded, once one is asked for by its name. */
 export interface StoreLoaders {
   readonly sqlite: () => Promise<Pick<typeof import("../adapters/sqlite/store.ts"), "openSqlite">>;
   readonly dynamodb: () => Promise<Pick<typeof import("./dynamodb.ts"), "openDynamo">>;
+  readonly postgres: () => Promise<Pick<typeof import("./postgres.ts"), "openPostgres">>;
 }
 
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
@@ -198,11 +204,22 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
     refuseRetention(options, store.name);
     return store;
   }
-  if (options.durability !== undefined && !(typeof store === "string" && store.startsWith("sqlite:"))) {
+  const isPostgres = store === "postgres" || (typeof store === "string" && isPostgresAddress(store));
+  if (options.durability !== undefined && !isPostgres && !(typeof store === "string" && store.startsWith("sqlite:"))) {
     throw new ValidationError(
       "option_invalid",
-      `durability is for SQLite, and the store is ${shownStore(store)}; leave it out.`,
+      `durability is for SQLite and PostgreSQL, and the store is ${shownStore(store)}; leave it out.`,
     );
+  }
+  if (options.poolMax !== undefined && !isPostgres) {
+    throw new ValidationError(
+      "option_invalid",
+      `poolMax is for PostgreSQL, and the store is ${shownStore(store)}; leave it out.`,
+    );
+  }
+  if (isPostgres) {
+    const { openPostgres } = await loaders.postgres();
+    return openPostgres({ ...postgresOptions(options), ...(store === "postgres" ? {} : { url: store as string }) });
   }
   if (store === "memory") {
     return openMemory(calendar, retentionOf(options, MEMORY_RETENTION), systemTurns);
@@ -223,11 +240,17 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   throw storeUnknown(store);
 }
 
+function postgresOptions(options: OpenOptions): PostgresStoreOptions {
+  const { create, durability, poolMax, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
+  const given = { create, durability, poolMax, coalesce, adminTimeoutMs, clock, usage, auditKeepMs };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
 function storeUnknown(store: unknown): ValidationError {
   return new ValidationError(
     "store_unknown",
-    `Unknown store ${shownStore(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK" ("dynamodb" with ZAEL_STACK set), or a ` +
-      "store object.",
+    `Unknown store ${shownStore(store)}; give "memory", "sqlite:FILE", "postgres://...", "dynamodb:STACK" ("dynamodb" with ` +
+      "ZAEL_STACK set), or a store object.",
   );
 }
 

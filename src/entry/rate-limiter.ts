@@ -4,6 +4,7 @@ import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
 export const LOADERS: StoreLoaders = {
   sqlite: () => import("../adapters/sqlite/store.ts"),
   dynamodb: () => import("./dynamodb.ts"),
+  postgres: () => import("./postgres.ts"),
 };
 
 /**

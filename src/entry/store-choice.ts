@@ -18,3 +18,8 @@ export function shownStore(store: unknown): string {
 export function isAddress(name: string): boolean {
   return /:\/\/|^\/\/[^/]*@/.test(name);
 }
+
+/** Whether a store is named by the address of a PostgreSQL server. */
+export function isPostgresAddress(store: string): boolean {
+  return /^postgres(ql)?:\/\//i.test(store);
+}

@@ -199,6 +199,10 @@ export interface BatchStore {
   read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
   /** By entity id, then by resource. */
   listKeys(namespaceId: string, owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>>;
+  /** Some buckets from a place on, by entity id, then by resource. */
+  some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]>;
+  /** Deletes buckets that are still of these versions, and keeps their usage; answers how many. */
+  forget(namespaceId: string, idle: readonly { readonly key: BucketKey; readonly version: number }[]): Promise<number>;
   /** By entity id. */
   listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>>;
 }

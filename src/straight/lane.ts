@@ -32,6 +32,8 @@ export interface LaneParts {
     readonly namespaceId: string;
     readonly generation: number;
     readonly serverMs: number;
+    /** The latest reading among the calls. */
+    readonly nowMs: number;
   }) => void;
 }
 
@@ -213,7 +215,8 @@ export class Lane {
   #answer(draft: BatchDraft, jobs: readonly Job[], reply: Extract<BatchReply, { kind: "done" }>): void {
     const { scope } = jobs[0] as Job;
     const { generation, serverMs } = reply;
-    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs });
+    const nowMs = Math.max(...jobs.map((job) => job.nowMs));
+    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs, nowMs });
     const rows = new RowsAfter(draft, reply, this.#parts);
     rows.noteIn(scope.known, draft, reply);
     const again: Job[] = [];

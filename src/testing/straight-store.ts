@@ -108,6 +108,30 @@ export class StraightStore implements BatchStore {
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 
+  async some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]> {
+    const found = this.#keysIn(namespaceId).filter((key) => !isAfter(from, [key.entityId, key.resource]));
+    return found.slice(0, limitMax).map((key) => ({ key, row: this.rows.get(idIn(namespaceId, key)) as VersionedRow }));
+  }
+
+  async forget(
+    namespaceId: string,
+    idle: readonly { readonly key: BucketKey; readonly version: number }[],
+  ): Promise<number> {
+    let forgotten = 0;
+    for (const { key, version } of idle) {
+      const id = idIn(namespaceId, key);
+      const row = this.rows.get(id);
+      if (row?.version !== version) continue;
+      const amounts = row.levels.flatMap(({ name, countedMilli }) =>
+        countedMilli === null ? [] : [{ limit: name, milli: countedMilli }],
+      );
+      this.count(id, [{ hourMs: row.hourMs, requests: row.requests, amounts }]);
+      this.rows.delete(id);
+      forgotten++;
+    }
+    return forgotten;
+  }
+
   /** Adds to the table of usage. */
   count(id: string, left: readonly LeftUsage[]): void {
     for (const { hourMs, requests, amounts } of left) {

@@ -24,5 +24,5 @@ export async function openSchema(
 }
 
 export function batchesOn(connection: Connection): PostgresBatches {
-  return new PostgresBatches(connection, "full");
+  return new PostgresBatches(connection, "full", undefined);
 }

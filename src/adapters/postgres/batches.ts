@@ -12,6 +12,7 @@ import type {
   VersionedRow,
 } from "../../ports/batch-store.ts";
 import type { BucketOwner } from "../../ports/bucket-store.ts";
+import type { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { leftRows, replyOf, rowJson, TAKE_TEXT, takeValues, texts } from "./batch-text.ts";
 import { BUCKET_JSON, type BucketJson, rowOfJson } from "./bucket-json.ts";
@@ -26,17 +27,27 @@ export class PostgresBatches implements BatchStore {
   readonly #connection: Connection;
   readonly #durability: "normal" | "full";
 
-  constructor(connection: Connection, durability: "normal" | "full") {
+  readonly #clock: DisciplinedClock | undefined;
+
+  /** `clock`: kept to the time of the server by what it answers. */
+  constructor(connection: Connection, durability: "normal" | "full", clock: DisciplinedClock | undefined) {
     this.#connection = connection;
     this.#durability = durability;
+    this.#clock = clock;
   }
 
   async apply(batch: Batch, timeoutMs: number): Promise<BatchReply> {
     const lockMs = Math.max(1, timeoutMs - SPARE_MS);
     const values = takeValues(batch, { durability: this.#durability, lockMs });
+    const sent = this.#clock?.stamp();
     try {
       const [row] = await this.#connection.runTake(TAKE_TEXT, values, timeoutMs);
-      return replyOf(row?.answer);
+      const reply = replyOf(row?.answer);
+      // The answer to a repeat has the time of then.
+      if (sent !== undefined && reply.kind === "done" && !reply.repeated) {
+        this.#clock?.observe({ dateMs: reply.serverMs, sent });
+      }
+      return reply;
     } catch (error) {
       return this.#failed(error);
     }
@@ -98,6 +109,33 @@ export class PostgresBatches implements BatchStore {
       row: rowOfJson(row.found as BucketJson),
     }));
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
+  }
+
+  async some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]> {
+    const found = await this.#read(
+      `SELECT entity, resource, ${BUCKET_JSON} AS found FROM @.bucket b
+       WHERE namespace = $1 AND (entity, resource) >= ($2, $3) ORDER BY entity, resource LIMIT $4::bigint`,
+      [namespaceId, from.entityId, from.resource, limitMax],
+    );
+    return found.map(({ entity, resource, found: row }) => ({
+      key: bucketKey(String(entity), String(resource)),
+      row: rowOfJson(row as BucketJson),
+    }));
+  }
+
+  async forget(
+    namespaceId: string,
+    idle: readonly { readonly key: BucketKey; readonly version: number }[],
+  ): Promise<number> {
+    const [row] = await this.#connection.queryAgain(
+      "SELECT @.forget_1($1, $2::text::text[], $3::text::text[], $4::text::bigint[]) AS forgotten",
+      [
+        ...[namespaceId, texts(idle.map(({ key }) => key.entityId)), texts(idle.map(({ key }) => key.resource))],
+        `{${idle.map(({ version }) => version).join(",")}}`,
+      ],
+      "rolledBack",
+    );
+    return Number(row?.forgotten);
   }
 
   #read(text: string, values: readonly unknown[]) {

@@ -1,4 +1,5 @@
 import { TAKE_NAME } from "./batch-text.ts";
+import { FORGET_FUNCTION, FORGET_NAME } from "./forget-function.ts";
 import { OPERATE_FUNCTION, OPERATE_NAME } from "./operate-function.ts";
 import type { SchemaPart } from "./schema-part.ts";
 import { TAKE_FUNCTION } from "./take-function.ts";
@@ -57,6 +58,7 @@ export const TAKE_PARTS: SchemaPart = {
   functions: [
     { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
     { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
+    { name: FORGET_NAME, text: FORGET_FUNCTION, role: "acquire" },
     { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
   ],
   readByTakes: ["generation"],

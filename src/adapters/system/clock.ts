@@ -15,6 +15,12 @@ export function steadyMs(): number {
   return Math.floor(performance.now());
 }
 
+/** Calls back after so long, also when the clock is put; what it answers cancels that. */
+export function after(ms: number, work: () => void): () => void {
+  const timer = setTimeout(work, ms);
+  return () => clearTimeout(timer);
+}
+
 /** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */
 export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
   return {

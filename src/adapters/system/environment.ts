@@ -5,6 +5,7 @@ type Setting =
       | "ZAEL_NAMESPACE"
       | "ZAEL_STACK"
       | "ZAEL_SHARED_TABLE"
+      | "DATABASE_URL"
       | "AWS_PROFILE"
       | "AWS_ENDPOINT_URL"
       | "AWS_ENDPOINT_URL_S3"

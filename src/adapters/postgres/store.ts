@@ -1,0 +1,117 @@
+import type { Calendar } from "../../domain/calendar.ts";
+import { LimiterError } from "../../domain/errors.ts";
+import type { Retention } from "../../domain/retention.ts";
+import type { Store } from "../../ports/store.ts";
+import type { Clock, Digest, Random, Turns } from "../../ports/system.ts";
+import { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
+import { ensureDefault, RecordNamespaces } from "../../records/namespaces.ts";
+import { recordParts } from "../../records/parts.ts";
+import { NO_LEASES_BY_TAKES, recordScope } from "../../records/scope.ts";
+import { RecordSweep } from "../../records/sweep.ts";
+import { BucketSweep } from "../../straight/sweep.ts";
+import { StraightTakes } from "../../straight/takes.ts";
+import { PostgresBatches } from "./batches.ts";
+import type { Connection } from "./connection.ts";
+import { migrate, requireMade } from "./migrations.ts";
+import { PostgresRecords } from "./records.ts";
+import { StoreSweep } from "./store-sweep.ts";
+
+export interface PostgresOptions {
+  readonly connection: Connection;
+  /** False: a schema that is missing or older is an error. */
+  readonly create: boolean;
+  /**
+   * What a crash of the server may take. `full`: nothing that was answered. `normal`: the takes of the last moments; changes, leases and
+   * operations are `full` all the same.
+   */
+  readonly durability: "normal" | "full";
+  /** Join calls under way together into one transaction. */
+  readonly coalesce: boolean;
+  /** How many batches may be under way at once. */
+  readonly laneCount: number;
+  readonly retention: Retention;
+  readonly adminTimeoutMs: number;
+  /** The clock that is used as it is; or the machine's, which is kept to the time of the server. */
+  readonly clock: { readonly kind: "given"; readonly clock: Clock } | { readonly kind: "kept"; readonly local: Clock };
+  readonly steadyMs: () => number;
+  readonly after: (ms: number, work: () => void) => () => void;
+  readonly turns: Turns;
+  readonly digest: Digest;
+  readonly random: Random;
+  /** A number in [0, 1). */
+  readonly chance: () => number;
+  readonly calendar: Calendar;
+}
+
+/** A reading further ahead of the server's clock than this is that of a machine that slept, or was put. */
+const AHEAD_MAX_MS = 2_000;
+
+/** A store in a schema of a PostgreSQL server, for any number of processes on any machines. Closes the connection where it fails. */
+export async function openStore(options: PostgresOptions): Promise<Store> {
+  const { connection } = options;
+  try {
+    await (options.create ? migrate(connection) : requireMade(connection));
+    return await storeOn(options);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+async function storeOn(options: PostgresOptions): Promise<Store> {
+  const { connection, calendar, retention, steadyMs, adminTimeoutMs } = options;
+  const kept = options.clock.kind === "kept" ? new DisciplinedClock(options.clock.local, steadyMs) : undefined;
+  if (kept !== undefined) await readTime(connection, kept);
+  const batches = new PostgresBatches(connection, options.durability, kept);
+  const parts = recordParts(new PostgresRecords(connection, adminTimeoutMs));
+  if (options.create) await ensureDefault(parts);
+  const sweep = new StoreSweep({
+    buckets: new BucketSweep(batches, calendar, options.chance),
+    records: new RecordSweep(parts.store, retention),
+  });
+  let closing: Promise<void> | undefined;
+  const requireOpen = () => {
+    if (closing === undefined) return;
+    throw new LimiterError("closed", `The store ${connection.name} is closed; open it again with RateLimiter.open.`);
+  };
+  const takes = new StraightTakes({
+    ...{ store: batches, turns: options.turns, waiting: { steadyMs, after: options.after }, calendar },
+    ...{ digest: options.digest, random: options.random, laneCount: options.laneCount, requireOpen },
+    countsUsage: retention.usageKeepMs !== undefined,
+    coalesce: options.coalesce,
+    clock: kept && { aheadMaxMs: AHEAD_MAX_MS, now: () => kept.now() },
+    onAnswer: ({ namespaceId, generation, nowMs }) => {
+      parts.generations.note(namespaceId, generation);
+      sweep.afterBatch(namespaceId, nowMs);
+    },
+  });
+  const close = async (): Promise<void> => {
+    await takes.drained();
+    await sweep.ended();
+    await connection.close();
+  };
+  return {
+    name: connection.name,
+    ...(kept === undefined ? {} : { clock: kept }),
+    atomicBucketsMax: Number.POSITIVE_INFINITY,
+    namespaces: new RecordNamespaces(parts),
+    scope: (namespaceId) => ({
+      ...recordScope(parts, namespaceId, { retention, takes: NO_LEASES_BY_TAKES }),
+      buckets: takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
+    }),
+    ping: async () => {
+      await connection.query("SELECT 1 AS one FROM @.meta", []);
+    },
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+async function readTime(connection: Connection, clock: DisciplinedClock): Promise<void> {
+  const sent = clock.stamp();
+  const text = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::text AS ms";
+  const [row] = await connection.queryAgain(text, [], "always");
+  clock.observe({ dateMs: Number(row?.ms), sent });
+}
