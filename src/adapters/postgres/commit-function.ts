@@ -27,7 +27,7 @@ function putRow(of: RecordTable): string {
     ...(isInNamespace ? ["ns"] : []),
     ...key.map(({ type }, i) => `(k->>${i})::${type}`),
     ...by.map(({ field, type }) => `(r->'by'->>'${field}')::${type}`),
-    ...[`nextval('"@schema".stamp')`, "r->'body'"],
+    ...[`nextval('"@schema".stamp')`, "(r->>'body')::json"],
   ];
   return `INSERT INTO @.${table} AS t (${primaryKey(of)}, ${columns.join(", ")})
       VALUES (${values.join(", ")})
@@ -37,7 +37,8 @@ function putRow(of: RecordTable): string {
 
 /**
  * A commit (ports/record-store.ts), in this order: locks, the guard, deletions, puts, generations, the event. A generation is compared
- * under the lock that every take holds shared: no take lands after a change that it has not seen.
+ * under the lock that every take holds shared: no take lands after a change that it has not seen. Bodies come as texts of JSON within
+ * the JSON: the server reads no more of them than that they are JSON, for what they hold may be such as it refuses (\u0000).
  */
 const WRITE = `
 CREATE OR REPLACE FUNCTION @.write_1(p json) RETURNS text ${FUNCTION_HEAD} AS $write$
@@ -115,7 +116,7 @@ BEGIN
   END LOOP;
   IF json_typeof(e) = 'object' THEN
     INSERT INTO @.audit (namespace, entity, at_ms, event_id, body)
-    VALUES (e->>'auditIn', e->>'entityId', (e->>'atMs')::bigint, e->>'eventId', e->'body');
+    VALUES (e->>'auditIn', e->>'entityId', (e->>'atMs')::bigint, e->>'eventId', (e->>'body')::json);
   END IF;
   RETURN jsonb_build_object('kind', 'done', 'generations', generations, 'deleted', deleted);
 END

@@ -133,12 +133,16 @@ function commitText({ scope, guard, puts, deletes, event, bumps, sent }: RecordC
     eventId: event.event.eventId,
     entityId: event.event.entityId,
     atMs: event.event.atMs,
-    body: event.event,
+    body: JSON.stringify(event.event),
   };
   return JSON.stringify({
     ...{ scope, deletes, bumps, sent, waitMs: String(waitMs) },
     guard: guard.kind === "versions" ? { kind: "versions", versions } : guard,
-    puts: puts.map((put) => ({ ...put, expect: expected.get(JSON.stringify([put.kind, ...put.key])) ?? null })),
+    puts: puts.map((put) => ({
+      ...put,
+      body: JSON.stringify(put.body),
+      expect: expected.get(JSON.stringify([put.kind, ...put.key])) ?? null,
+    })),
     event: logged ?? null,
   });
 }

@@ -3,6 +3,9 @@ import { createTable, RECORD_TABLES } from "./record-tables.ts";
 import type { SchemaPart } from "./schema-part.ts";
 import { SWEEP_FUNCTIONS } from "./sweep-function.ts";
 
+/** Characters that may stand in any text of a caller, and that the server's JSON cannot read: NUL, and halves of surrogate pairs. */
+const UNREADABLE = "\\\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})";
+
 /**
  * A table for each kind of record (record-tables.ts), and:
  * - `stamp`: numbers for the versions of records; none is used twice, so that a record made anew is another one.
@@ -45,9 +48,9 @@ CREATE VIEW @.usage_hourly AS
   FROM @.usage_counted u GROUP BY u.namespace, u.hour_ms, u.entity, u.resource, u.counter;
 
 CREATE VIEW @.audit_log AS
-  SELECT a.id, a.namespace AS namespace_id, to_timestamp(a.at_ms / 1000.0) AS at, a.event_id, a.body->>'action' AS action, a.entity,
-    a.body->>'resource' AS resource, a.body->>'principal' AS principal, a.body->'details' AS details
-  FROM @.audit a;
+  SELECT a.id, a.namespace AS namespace_id, to_timestamp(a.at_ms / 1000.0) AS at, a.event_id, e.body->>'action' AS action, a.entity,
+    e.body->>'resource' AS resource, e.body->>'principal' AS principal, e.body->'details' AS details
+  FROM @.audit a, LATERAL (SELECT regexp_replace(a.body::text, '${UNREADABLE}', '\\\\ufffd', 'g')::json AS body) e;
 `;
 
 /** Everything that is no take: configuration, entities, namespaces, plans, manifests, leases, audit, refusals. */
