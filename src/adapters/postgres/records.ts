@@ -21,6 +21,9 @@ import { KINDS_OF_TAKERS, RECORD_TABLES } from "./record-tables.ts";
 /** As often a statement is sent that the server rolled back for the sake of another one. */
 const TRIES_MAX = 5;
 
+/** A lock of others is given up so much earlier than the answer, so that it is told that nothing was done. */
+const SPARE_MS = 50;
+
 const GENERATION = "coalesce((SELECT value FROM @.generation WHERE namespace = $1), 0)";
 
 /** Records in tables. Every call is one statement, and what it answers is one text of JSON: drivers differ in how they read numbers. */
@@ -28,10 +31,10 @@ export class PostgresRecords implements RecordStore {
   readonly #connection: Connection;
   readonly #waitMs: number;
 
-  /** `waitMs`: so long a commit waits for locks of others at most. */
-  constructor(connection: Connection, waitMs: number) {
+  /** `timeoutMs`: so long the connection waits for an answer. */
+  constructor(connection: Connection, timeoutMs: number) {
     this.#connection = connection;
-    this.#waitMs = waitMs;
+    this.#waitMs = Math.max(1, timeoutMs - SPARE_MS);
   }
 
   async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
@@ -85,7 +88,7 @@ export class PostgresRecords implements RecordStore {
         return replyOf(row?.answer);
       } catch (error) {
         const fault = faultOf(error);
-        if (fault === "rolledBack" && tries < TRIES_MAX) continue;
+        if (fault === "rolledBack" && !isLockTimeout(error) && tries < TRIES_MAX) continue;
         const cause = thrownFor(error, this.#connection.name);
         if (fault === "unknown") return { kind: "unavailable", applied: "unknown", cause };
         if (fault === "rolledBack" || fault === "notApplied" || fault === "standby") {
@@ -109,6 +112,11 @@ export class PostgresRecords implements RecordStore {
     const [row] = await this.#connection.queryAgain(text, values, "always");
     return JSON.parse(row?.answer as string) as Answer;
   }
+}
+
+/** A lock was not had in time: there is no time left to try again. */
+function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "55P03";
 }
 
 /** The rows of a kind, with the place of each in the question: `$2` has the keys by kind. */
