@@ -171,22 +171,31 @@ export type BatchReply =
   | { readonly kind: "rolledBack"; readonly cause: unknown }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
-/** A row that replaces one of a version, once for its key, together with the audit event. */
-export interface RowOperation {
+/** By what an operation is remembered. */
+export interface OperationKey {
   readonly namespaceId: string;
   readonly bucket: BucketKey;
   readonly idempotencyKey: string;
+  /** What was done then or before is forgotten. */
+  readonly forgottenMs: number;
+}
+
+/** A row that replaces one of a version, once for its key, together with the audit event. */
+export interface RowOperation extends OperationKey {
   readonly nowMs: number;
   readonly amounts: readonly Amount[];
   readonly event: AuditEvent;
   readonly brought: Brought;
 }
 
-/** `known`: the key was used before; `amounts` as text. `moved`: the row is of another version by now. */
+/**
+ * `known`: the key was used before; `amounts` as text. `moved`: the row is of another version by now. `namespaceGone`: there is no active
+ * namespace of this id.
+ */
 export type RowOperationReply =
   | { readonly kind: "done" }
   | { readonly kind: "known"; readonly amountsText: string }
-  | { readonly kind: "moved" };
+  | { readonly kind: "moved" | "namespaceGone" };
 
 /** What a store in one transaction needs to have for takes: the straight line of `bucket/`, and rows that are compared by version. */
 export interface BatchStore {
@@ -194,7 +203,7 @@ export interface BatchStore {
   apply(batch: Batch, timeoutMs: number): Promise<BatchReply>;
   operate(operation: RowOperation): Promise<RowOperationReply>;
   /** The amounts remembered under the key of an operation, as text. */
-  operated(namespaceId: string, bucket: BucketKey, idempotencyKey: string): Promise<string | undefined>;
+  operated(key: OperationKey): Promise<string | undefined>;
   /** In the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
   read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
   /** By entity id, then by resource. */

@@ -3,6 +3,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { LimiterError } from "../domain/errors.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
 import type {
@@ -25,6 +26,7 @@ import {
   resetRecord,
   toppedUpRecord,
 } from "../stored/bucket-record.ts";
+import { OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
 import type { Reply } from "./answers.ts";
 import type { Lane, LaneParts, LaneScope } from "./lane.ts";
 import type { Call } from "./requests.ts";
@@ -117,8 +119,9 @@ export class StraightBuckets implements BucketStore {
     const { store, calendar, countsUsage, signatureOf } = this.#parts;
     const { namespaceId } = this.#scope;
     const { bucket, idempotencyKey, nowMs, event } = operation;
+    const key = { namespaceId, bucket, idempotencyKey, forgottenMs: nowMs - OPERATIONS_KEPT_MS };
     for (let tries = 0; tries < OPERATIONS_TRIED_MAX; tries++) {
-      const known = await store.operated(namespaceId, bucket, idempotencyKey);
+      const known = await store.operated(key);
       if (known !== undefined) return repeated(known, operation);
       const [row] = await store.read(namespaceId, [bucket]);
       const record = row === undefined ? undefined : readable(() => recordOfRow(row, bucket, calendar), needs);
@@ -127,8 +130,9 @@ export class StraightBuckets implements BucketStore {
       if (operated.kind === "tooLarge") return operated;
       const { amounts, record: next } = operated;
       const brought = { version: row?.version ?? 0, row: rowOf(next, signatureOf), left: next.left };
-      const reply = await store.operate({ namespaceId, bucket, idempotencyKey, nowMs, amounts, event, brought });
+      const reply = await store.operate({ ...key, nowMs, amounts, event, brought });
       if (reply.kind === "done") return { kind: "done", repeated: false, amounts };
+      if (reply.kind === "namespaceGone") throw namespaceNotActive(namespaceId);
       if (reply.kind === "known") return repeated(reply.amountsText, operation);
     }
     throw new LimiterError(

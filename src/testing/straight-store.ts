@@ -12,6 +12,7 @@ import type {
   BatchStore,
   ClaimLevels,
   LeftUsage,
+  OperationKey,
   RequestReply,
   RowOperation,
   RowOperationReply,
@@ -49,7 +50,7 @@ export class StraightStore implements BatchStore {
   readonly usage: UsageTable = new Map();
   readonly generations = new Map<string, number>();
   readonly #lanes = new Map<string, { readonly seq: number; readonly reply: Extract<BatchReply, { kind: "done" }> }>();
-  readonly #operations = new Map<string, string>();
+  readonly #operations = new Map<string, { readonly atMs: number; readonly amountsText: string }>();
 
   constructor(serverMs: () => number) {
     this.#serverMs = serverMs;
@@ -72,19 +73,20 @@ export class StraightStore implements BatchStore {
   async operate(operation: RowOperation): Promise<RowOperationReply> {
     const { namespaceId, bucket, idempotencyKey, amounts, brought } = operation;
     const name = `${idIn(namespaceId, bucket)}\n${idempotencyKey}`;
-    const amountsText = this.#operations.get(name);
+    const amountsText = await this.operated(operation);
     if (amountsText !== undefined) return { kind: "known", amountsText };
     const id = idIn(namespaceId, bucket);
     const version = this.rows.get(id)?.version ?? 0;
     if (version !== brought.version) return { kind: "moved" };
     this.rows.set(id, { ...brought.row, version: version + 1 });
     this.count(id, brought.left);
-    this.#operations.set(name, JSON.stringify(amounts));
+    this.#operations.set(name, { atMs: operation.nowMs, amountsText: JSON.stringify(amounts) });
     return { kind: "done" };
   }
 
-  async operated(namespaceId: string, bucket: BucketKey, idempotencyKey: string): Promise<string | undefined> {
-    return this.#operations.get(`${idIn(namespaceId, bucket)}\n${idempotencyKey}`);
+  async operated({ namespaceId, bucket, idempotencyKey, forgottenMs }: OperationKey): Promise<string | undefined> {
+    const found = this.#operations.get(`${idIn(namespaceId, bucket)}\n${idempotencyKey}`);
+    return found === undefined || found.atMs <= forgottenMs ? undefined : found.amountsText;
   }
 
   async read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]> {

@@ -6,6 +6,7 @@ import type {
   Batch,
   BatchReply,
   BatchStore,
+  OperationKey,
   RowOperation,
   RowOperationReply,
   StoredBucket,
@@ -54,13 +55,13 @@ export class PostgresBatches implements BatchStore {
   }
 
   async operate(operation: RowOperation): Promise<RowOperationReply> {
-    const { namespaceId, bucket, idempotencyKey, nowMs, amounts, event, brought } = operation;
+    const { namespaceId, bucket, idempotencyKey, nowMs, forgottenMs, amounts, event, brought } = operation;
     const row = { version: brought.version, left: leftRows(brought.left), ...rowJson(brought.row) };
     // Under its key it may be sent again, whatever became of it.
     const [answer] = await this.#connection.queryAgain(
-      "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6, $7::text::jsonb, $8::text::jsonb) AS answer",
+      "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8::text::jsonb, $9::text::jsonb) AS answer",
       [
-        ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs],
+        ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs, forgottenMs],
         ...[JSON.stringify(amounts), JSON.stringify(event), JSON.stringify(row)],
       ],
       "always",
@@ -68,10 +69,11 @@ export class PostgresBatches implements BatchStore {
     return JSON.parse(String(answer?.answer)) as RowOperationReply;
   }
 
-  async operated(namespaceId: string, bucket: BucketKey, idempotencyKey: string): Promise<string | undefined> {
+  async operated({ namespaceId, bucket, idempotencyKey, forgottenMs }: OperationKey): Promise<string | undefined> {
     const [row] = await this.#read(
-      "SELECT amounts FROM @.operation WHERE namespace = $1 AND entity = $2 AND resource = $3 AND key = $4",
-      [namespaceId, bucket.entityId, bucket.resource, idempotencyKey],
+      `SELECT amounts FROM @.operation
+       WHERE namespace = $1 AND entity = $2 AND resource = $3 AND key = $4 AND at_ms > $5::bigint`,
+      [namespaceId, bucket.entityId, bucket.resource, idempotencyKey, forgottenMs],
     );
     return row === undefined ? undefined : String(row.amounts);
   }

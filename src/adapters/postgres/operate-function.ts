@@ -1,6 +1,6 @@
 import { FUNCTION_HEAD } from "./schema-part.ts";
 
-export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, text, jsonb, jsonb)";
+export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, bigint, text, jsonb, jsonb)";
 
 /**
  * A purchase or a reset: a row that was worked out by the client replaces the one of exactly its version (0: there is none), once for
@@ -8,7 +8,7 @@ export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, text, jso
  */
 export const OPERATE_FUNCTION = `
 CREATE OR REPLACE FUNCTION @.operate_1(
-  ns text, of_entity text, of_resource text, by_key text, now_ms bigint, gained text, event jsonb, j jsonb
+  ns text, of_entity text, of_resource text, by_key text, now_ms bigint, forgotten_ms bigint, gained text, event jsonb, j jsonb
 ) RETURNS text ${FUNCTION_HEAD} AS $operate$
 DECLARE
   known text; found bigint; e jsonb; made integer;
@@ -19,6 +19,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared(@.lock_of(ns));
   -- Two of one key exclude each other, also where there is no row yet.
   PERFORM pg_advisory_xact_lock(hashtextextended(ns || chr(10) || of_entity || chr(10) || of_resource || chr(10) || by_key, 2));
+  IF NOT EXISTS (SELECT FROM @.namespace n WHERE n.id = ns AND n.status = 'active') THEN RETURN '{"kind":"namespaceGone"}'; END IF;
+  DELETE FROM @.operation o
+  WHERE o.namespace = ns AND o.entity = of_entity AND o.resource = of_resource AND o.key = by_key AND o.at_ms <= forgotten_ms;
   SELECT o.amounts INTO known FROM @.operation o
   WHERE o.namespace = ns AND o.entity = of_entity AND o.resource = of_resource AND o.key = by_key;
   IF known IS NOT NULL THEN RETURN json_build_object('kind', 'known', 'amountsText', known); END IF;

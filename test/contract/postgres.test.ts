@@ -1,0 +1,44 @@
+import { after } from "node:test";
+import { PGlite } from "@electric-sql/pglite";
+import pg from "pg";
+import type { PostgresClient } from "../../src/adapters/postgres/connection.ts";
+import { openPostgres } from "../../src/entry/postgres.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { describeStore } from "../../src/testing/contract.ts";
+import { describePostgres, newSchema } from "../postgres/postgres.ts";
+import { emptied } from "../postgres/record-kit.ts";
+
+/** Stories go by their own readings. */
+const clock = { now: () => Date.UTC(2026, 2, 15, 12) };
+
+function contractOn(name: string, client: PostgresClient, coalesce: boolean): void {
+  const schema = newSchema();
+  describeStore(name, async () => {
+    const open = () => openPostgres({ client, schema, coalesce, clock, adminTimeoutMs: 60_000 });
+    const stores: Store[] = [await open()];
+    return {
+      store: stores[0] as Store,
+      another: async () => {
+        const other = await open();
+        stores.push(other);
+        return other;
+      },
+      close: async () => {
+        for (const store of stores) await store.close();
+        await emptied(client, schema);
+      },
+    };
+  }, ["pastHours"]);
+}
+
+await describePostgres("on a server", ({ url }) => {
+  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  after(() => pool.end());
+  for (const coalesce of [true, false]) {
+    contractOn(coalesce ? "postgres" : "postgres, call by call", pool, coalesce);
+  }
+});
+
+const pglite = new PGlite();
+after(() => pglite.close());
+contractOn("postgres in this process (PGlite)", pglite as PostgresClient, true);
