@@ -13,7 +13,7 @@ export interface StraightLevel {
   /** Never a reason to refuse; below zero it counts an overdraft. */
   readonly soft: boolean;
   /** Of a session: the first use opens a window of this length. 0: it is none. */
-  readonly resetAfterMs: number;
+  readonly windowMs: number;
   readonly tokensMilli: number;
   readonly remainder: number;
   /** What was counted in the open hour; null: nothing. */

@@ -39,7 +39,7 @@ function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitSta
     refillAmountMilli: terms.refillAmountMilli,
     refillPeriodMs: terms.refillPeriodMs,
     soft: limit.soft === true,
-    resetAfterMs: rules.opensWindow ? rules.lengthMs(limit, terms) : 0,
+    windowMs: rules.opensWindow ? rules.lengthMs(limit, terms) : 0,
     tokensMilli,
     remainder,
     countedMilli: Number.isNaN(counted) ? null : counted,

@@ -38,7 +38,8 @@ export class BucketSweep {
     let from = bucketKey("", "");
     for (;;) {
       const found = await this.#store.some(namespaceId, from, STEP_BUCKETS);
-      forgotten += await this.#forget(namespaceId, found, nowMs);
+      const dropped = await this.#forget(namespaceId, found, nowMs);
+      forgotten += dropped;
       const last = found.at(-1)?.key;
       if (last === undefined || found.length < STEP_BUCKETS) return forgotten;
       // The next possible key after it.

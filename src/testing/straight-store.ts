@@ -299,9 +299,9 @@ function changed(
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
       overdrawn.push({ limit: overdraftOf(level.name), milli: 1000 });
     }
-    if (level.resetAfterMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
+    if (level.windowMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);
-    validUntilMs = Math.min(validUntilMs ?? Number.POSITIVE_INFINITY, windowStartMs + level.resetAfterMs);
+    validUntilMs = Math.min(validUntilMs ?? Number.POSITIVE_INFINITY, windowStartMs + level.windowMs);
     renewAtMs = Math.min(renewAtMs, validUntilMs);
     return { ...after, windowStartMs };
   });
@@ -321,7 +321,7 @@ function givenBack(level: StraightLevel, { pins }: BatchClaim, i: number, milli:
 }
 
 function levelsOf({ levels, validUntilMs }: StraightRow): ClaimLevels {
-  const hasSessions = levels.some(({ resetAfterMs }) => resetAfterMs > 0);
+  const hasSessions = levels.some(({ windowMs }) => windowMs > 0);
   return {
     tokensMilli: levels.map((level) => level.tokensMilli),
     windows: hasSessions ? levels.map((level) => level.windowStartMs) : undefined,

@@ -111,7 +111,7 @@ export function rowJson({ levels, ...row }: StraightRow) {
     amount: all((level) => level.refillAmountMilli),
     period: all((level) => level.refillPeriodMs),
     soft: all((level) => level.soft),
-    resetAfter: all((level) => level.resetAfterMs),
+    resetAfter: all((level) => level.windowMs),
     tokens: all((level) => level.tokensMilli),
     remainder: all((level) => level.remainder),
     counted: all((level) => level.countedMilli),

@@ -51,7 +51,7 @@ export function rowOfJson(found: BucketJson): VersionedRow {
         refillAmountMilli: found.amount[i] as number,
         refillPeriodMs: found.period[i] as number,
         soft: found.soft[i] as boolean,
-        resetAfterMs: found.reset_after[i] as number,
+        windowMs: found.reset_after[i] as number,
         tokensMilli: found.tokens[i] as number,
         remainder: found.remainder[i] as number,
         countedMilli: found.counted[i] as number | null,
