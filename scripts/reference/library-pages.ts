@@ -208,6 +208,11 @@ export const PAGES: readonly Page[] = [
     groups: [{ title: "Open", names: ["openSqlite", "SqliteStoreOptions", "RetentionOptions"] }],
   },
   {
+    entry: "postgres",
+    text: 'The PostgreSQL store as an object. `RateLimiter.open({ store: "postgres://..." })` opens one by itself.',
+    groups: [{ title: "Open", names: ["openPostgres", "PostgresStoreOptions", "PostgresClient"] }],
+  },
+  {
     entry: "dynamodb",
     text: 'The DynamoDB store as an object, and its table. `RateLimiter.open({ store: "dynamodb:STACK" })` opens one by itself.',
     groups: [

@@ -45,7 +45,7 @@ export interface PostgresStoreOptions extends RetentionOptions {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
-export const POSTGRES_STORE = new KnownNames<PostgresStoreOptions>({
+const POSTGRES_STORE = new KnownNames<PostgresStoreOptions>({
   ...{ url: true, client: true, schema: true, create: true, durability: true, poolMax: true, coalesce: true },
   ...{ adminTimeoutMs: true, clock: true, usage: true, auditKeepMs: true },
 });

@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
-import { LimiterError } from "../domain/errors.ts";
+import { ConflictError } from "../domain/errors.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -135,7 +135,7 @@ export class StraightBuckets implements BucketStore {
       if (reply.kind === "namespaceGone") throw namespaceNotActive(namespaceId);
       if (reply.kind === "known") return repeated(reply.amountsText, operation);
     }
-    throw new LimiterError(
+    throw new ConflictError(
       "contended",
       `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others ${OPERATIONS_TRIED_MAX} times in a row; nothing was done. Try again.`,
     );
