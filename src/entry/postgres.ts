@@ -26,7 +26,7 @@ export interface PostgresStoreOptions extends RetentionOptions {
   readonly url?: string;
   /**
    * A client to send statements with, in place of `url`: a `pg.Pool`, a `pg.Client`, PGlite, or any object with
-   * `query(text, values)`. The caller closes it.
+   * `query(text, values)`. The caller closes it. Default: connections of this package, by `url`.
    */
   readonly client?: PostgresClient;
   /** With `client`: the schema that the tables are in. Default: `"zae_limiter"`. */

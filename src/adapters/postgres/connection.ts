@@ -5,6 +5,7 @@ export type Row = Readonly<Record<string, unknown>>;
 
 /** What of a client is used: a `pg.Pool`, a `pg.Client`, PGlite, or any object that has this. */
 export interface PostgresClient {
+  /** Runs one statement with values for its parameters `$1`, `$2` and so on. */
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
