@@ -6,7 +6,7 @@ import { openStore } from "../adapters/postgres/store.ts";
 import { after, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { systemDigest } from "../adapters/system/digest.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
-import { jitter, systemRandom } from "../adapters/system/random.ts";
+import { systemRandom } from "../adapters/system/random.ts";
 import { systemTurns } from "../adapters/system/turns.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -63,7 +63,7 @@ export async function openPostgres(options: PostgresStoreOptions): Promise<Store
   const { connection, laneCount } = await connected(options, adminTimeoutMs);
   return openStore({
     ...{ connection, laneCount, create, durability, coalesce, adminTimeoutMs, calendar, steadyMs, after },
-    ...{ turns: systemTurns, digest: systemDigest, random: systemRandom, chance: jitter },
+    ...{ turns: systemTurns, digest: systemDigest, random: systemRandom },
     retention: retentionOf(options, FILE_RETENTION),
     clock: clock === undefined ? { kind: "kept", local: systemClock } : { kind: "given", clock: clockFrom(clock) },
   });

@@ -35,6 +35,14 @@ export interface BackgroundFault {
   readonly cause: unknown;
 }
 
+/** How much a sweep has removed. */
+export interface Swept {
+  /** Buckets that were full for an hour: the next one of the same name begins as they would go on. */
+  readonly buckets: number;
+  /** Rows of usage, refusals, audit events, leases, keys and operations that were too old. */
+  readonly rows: number;
+}
+
 /** A place for limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */
 export interface Store {
   /** Its name, for messages: `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"`. */
@@ -52,6 +60,8 @@ export interface Store {
    * listener. A listener must not throw. Absent: the store has no such work.
    */
   onBackgroundFault?(namespaceId: string, listener: (fault: BackgroundFault) => void): () => void;
+  /** Removes all that is idle or too old at once, in all namespaces. Absent: there is no more than is removed by the way. */
+  sweep?(): Promise<Swept>;
   /** Resolves if the store answers, and rejects if it does not. */
   ping(): MaybePromise<void>;
   /** Closes files and connections. */

@@ -3,7 +3,7 @@ import type { RecordStore } from "../ports/record-store.ts";
 import { lastHourOverMs, OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
 
 /** Of each kind, in one step: a transaction of a few milliseconds. */
-const STEP_ROWS = 200;
+export const STEP_ROWS = 200;
 
 /** Deletes what is kept for a time and is too old: usage, refusals, audit events, leases and keys that are forgotten, operations. */
 export class RecordSweep {

@@ -1,3 +1,4 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
 import type { Turns } from "../ports/system.ts";
@@ -34,6 +35,9 @@ export interface LaneParts {
     readonly serverMs: number;
     /** The latest reading among the calls. */
     readonly nowMs: number;
+    /** One of the buckets, if there is any, and how many of them this process met for the first time. */
+    readonly bucket: BucketKey | undefined;
+    readonly newBuckets: number;
   }) => void;
 }
 
@@ -216,7 +220,10 @@ export class Lane {
     const { scope } = jobs[0] as Job;
     const { generation, serverMs } = reply;
     const nowMs = Math.max(...jobs.map((job) => job.nowMs));
-    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs, nowMs });
+    const { buckets } = draft;
+    const bucket = buckets[0]?.key;
+    const newBuckets = buckets.filter(({ known, index }) => known === undefined && reply.rows[index] != null).length;
+    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs, nowMs, bucket, newBuckets });
     const rows = new RowsAfter(draft, reply, this.#parts);
     rows.noteIn(scope.known, draft, reply);
     const again: Job[] = [];

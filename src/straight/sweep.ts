@@ -1,4 +1,4 @@
-import { bucketKey } from "../domain/bucket-key.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { BatchStore, StoredBucket } from "../ports/batch-store.ts";
@@ -6,45 +6,39 @@ import { mayForget } from "../stored/keeping.ts";
 import { recordOfRow } from "./row-codec.ts";
 
 /** So many buckets are looked at in one step. */
-const STEP_BUCKETS = 50;
-
-/** Ids begin with letters and digits most of the time; a place that is off only makes a step shorter. */
-const PLACES = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+export const STEP_BUCKETS = 50;
 
 /** Drops buckets that have been full for an hour: the next one of the same name begins as they would go on. */
 export class BucketSweep {
   readonly #store: BatchStore;
   readonly #calendar: Calendar;
-  readonly #random: () => number;
+  /** Where the next step begins, by namespace. */
+  readonly #places = new Map<string, BucketKey>();
 
-  /** `random`: a number in [0, 1). */
-  constructor(store: BatchStore, calendar: Calendar, random: () => number) {
+  constructor(store: BatchStore, calendar: Calendar) {
     this.#store = store;
     this.#calendar = calendar;
-    this.#random = random;
   }
 
-  /** Looks at some from a random place on; answers how many went. */
-  async step(namespaceId: string, nowMs: number): Promise<number> {
-    const letter = () => PLACES[Math.floor(this.#random() * PLACES.length)] as string;
-    const from = this.#random() < 0.5 ? "" : letter() + letter();
-    const found = await this.#store.some(namespaceId, bucketKey(from, ""), STEP_BUCKETS);
+  /**
+   * Looks at some, from where the last step ended; answers how many went. The first step begins at `first`: processes that live
+   * shortly would otherwise all look at the same beginning.
+   */
+  async step(namespaceId: string, first: BucketKey, nowMs: number): Promise<number> {
+    const found = await this.#store.some(namespaceId, this.#places.get(namespaceId) ?? first, STEP_BUCKETS);
+    this.#places.set(namespaceId, after(found) ?? BEGINNING);
     return this.#forget(namespaceId, found, nowMs);
   }
 
   /** Looks at all of them. */
   async toEnd(namespaceId: string, nowMs: number): Promise<number> {
     let forgotten = 0;
-    let from = bucketKey("", "");
-    for (;;) {
-      const found = await this.#store.some(namespaceId, from, STEP_BUCKETS);
-      const dropped = await this.#forget(namespaceId, found, nowMs);
-      forgotten += dropped;
-      const last = found.at(-1)?.key;
-      if (last === undefined || found.length < STEP_BUCKETS) return forgotten;
-      // The next possible key after it.
-      from = bucketKey(last.entityId, `${last.resource}\u0001`);
+    for (let from: BucketKey | undefined = BEGINNING; from !== undefined; ) {
+      const found: readonly StoredBucket[] = await this.#store.some(namespaceId, from, STEP_BUCKETS);
+      forgotten += await this.#forget(namespaceId, found, nowMs);
+      from = after(found);
     }
+    return forgotten;
   }
 
   async #forget(namespaceId: string, found: readonly StoredBucket[], nowMs: number): Promise<number> {
@@ -65,4 +59,13 @@ export class BucketSweep {
       throw error;
     }
   }
+}
+
+export const BEGINNING = bucketKey("", "");
+
+/** The next possible key after these; undefined: they are the last. */
+function after(found: readonly StoredBucket[]): BucketKey | undefined {
+  const last = found.at(-1)?.key;
+  if (last === undefined || found.length < STEP_BUCKETS) return undefined;
+  return bucketKey(last.entityId, `${last.resource}\u0001`);
 }

@@ -12,6 +12,7 @@ import { limitSet } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { Answer, BucketStore, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
+import type { LaneParts } from "../../src/straight/lane.ts";
 import { StraightTakes } from "../../src/straight/takes.ts";
 import { Kinds } from "../../src/testing/contract-kit.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
@@ -27,7 +28,7 @@ const HOUR_MS = 3_600_000;
 export function bucketsOn(
   store: BatchStore,
   random: SeededRandom,
-  options: { readonly coalesce: boolean },
+  options: { readonly coalesce: boolean; readonly onAnswer?: LaneParts["onAnswer"] },
 ): BucketStore {
   const takes = new StraightTakes({
     store,
@@ -40,7 +41,7 @@ export function bucketsOn(
     countsUsage: true,
     coalesce: options.coalesce,
     clock: undefined,
-    onAnswer: () => {},
+    onAnswer: options.onAnswer ?? (() => {}),
     requireOpen: () => {},
   });
   return takes.bucketsOf("default", () => 1);

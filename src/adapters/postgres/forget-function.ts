@@ -29,9 +29,6 @@ BEGIN
     RETURNING 1
   )
   SELECT count(*) INTO forgotten FROM gone WHERE (SELECT count(*) FROM moved) >= 0;
-  DELETE FROM @.lane WHERE lane IN (
-    SELECT l.lane FROM @.lane l WHERE l.at_ms < extract(epoch FROM clock_timestamp()) * 1000 - 86400000 LIMIT 50 FOR UPDATE SKIP LOCKED
-  );
   RETURN forgotten;
 END
 $forget$;

@@ -38,8 +38,6 @@ export interface PostgresOptions {
   readonly turns: Turns;
   readonly digest: Digest;
   readonly random: Random;
-  /** A number in [0, 1). */
-  readonly chance: () => number;
   readonly calendar: Calendar;
 }
 
@@ -60,14 +58,17 @@ export async function openStore(options: PostgresOptions): Promise<Store> {
 
 async function storeOn(options: PostgresOptions): Promise<Store> {
   const { connection, calendar, retention, steadyMs, adminTimeoutMs } = options;
-  const kept = options.clock.kind === "kept" ? new DisciplinedClock(options.clock.local, steadyMs) : undefined;
+  const given = options.clock;
+  const kept = given.kind === "kept" ? new DisciplinedClock(given.local, steadyMs) : undefined;
   if (kept !== undefined) await readTime(connection, kept);
+  const clock = given.kind === "given" ? given.clock : (kept as DisciplinedClock);
   const batches = new PostgresBatches(connection, options.durability, kept);
   const parts = recordParts(new PostgresRecords(connection, adminTimeoutMs));
   if (options.create) await ensureDefault(parts);
   const sweep = new StoreSweep({
-    buckets: new BucketSweep(batches, calendar, options.chance),
+    buckets: new BucketSweep(batches, calendar),
     records: new RecordSweep(parts.store, retention),
+    clock,
   });
   let closing: Promise<void> | undefined;
   const requireOpen = () => {
@@ -80,25 +81,35 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
     countsUsage: retention.usageKeepMs !== undefined,
     coalesce: options.coalesce,
     clock: kept && { aheadMaxMs: AHEAD_MAX_MS, now: () => kept.now() },
-    onAnswer: ({ namespaceId, generation, nowMs }) => {
-      parts.generations.note(namespaceId, generation);
-      sweep.afterBatch(namespaceId, nowMs);
+    onAnswer: (seen) => {
+      parts.generations.note(seen.namespaceId, seen.generation);
+      sweep.afterBatch(seen);
     },
   });
+  const namespaces = new RecordNamespaces(parts);
   const close = async (): Promise<void> => {
     await takes.drained();
-    await sweep.ended();
+    await sweep.close();
     await connection.close();
   };
+  sweep.start();
   return {
     name: connection.name,
     ...(kept === undefined ? {} : { clock: kept }),
     atomicBucketsMax: Number.POSITIVE_INFINITY,
-    namespaces: new RecordNamespaces(parts),
-    scope: (namespaceId) => ({
-      ...recordScope(parts, namespaceId, { retention, takes: NO_LEASES_BY_TAKES }),
-      buckets: takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
-    }),
+    namespaces,
+    scope: (namespaceId) => {
+      sweep.note(namespaceId);
+      return {
+        ...recordScope(parts, namespaceId, { retention, takes: NO_LEASES_BY_TAKES }),
+        buckets: takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
+      };
+    },
+    sweep: async () => {
+      requireOpen();
+      const ids = await everyNamespace(namespaces);
+      return sweep.toEnd(ids, clock.now());
+    },
     ping: async () => {
       await connection.query("SELECT 1 AS one FROM @.meta", []);
     },
@@ -107,6 +118,20 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
       return closing;
     },
   };
+}
+
+/** Also those that are deleted, and may be recovered. */
+async function everyNamespace(namespaces: RecordNamespaces): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (const list of ["list", "listOrphans"] as const) {
+    let page = await namespaces[list]({ limit: 100 });
+    for (;;) {
+      ids.push(...page.items.map(({ id }) => id));
+      if (page.cursor === undefined) break;
+      page = await namespaces[list]({ limit: 100, cursor: page.cursor });
+    }
+  }
+  return ids;
 }
 
 async function readTime(connection: Connection, clock: DisciplinedClock): Promise<void> {

@@ -26,7 +26,8 @@ ${hours("usage")}${hours("refusal")}
 ${older("audit", "at_ms", "(p->>'auditUntilMs')::bigint - 1")}
 ${older("lease", "forget_at_ms", "(p->>'nowMs')::bigint")}
 ${older("lease_key", "forget_at_ms", "(p->>'nowMs')::bigint")}
-${older("lane", "at_ms", "(p->>'nowMs')::bigint - 86400000")}
+-- Lanes go by the time of the server, which wrote it.
+${older("lane", "at_ms", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 86400000")}
   DELETE FROM @.operation WHERE ctid = ANY (ARRAY(
     SELECT o.at FROM @.namespace n, LATERAL (
       SELECT t.ctid AS at FROM @.operation t WHERE t.namespace = n.id AND t.at_ms <= (p->>'operationsUntilMs')::bigint

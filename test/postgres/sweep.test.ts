@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import pg from "pg";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { limitSet } from "../../src/domain/limit-set.ts";
+import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
+import { openPostgres } from "../../src/entry/postgres.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { describePostgres } from "./postgres.ts";
+import { connectionOn } from "./record-kit.ts";
+
+const T0 = Date.UTC(2026, 2, 15, 12);
+const HOUR_MS = 3_600_000;
+
+function claim(entityId: string, tokens: number): Claim {
+  const set = limitSet([Limit.perMinute("rpm", 1_000)]);
+  const take = [{ limit: "rpm", milli: tokens * 1_000 }];
+  return { bucket: bucketKey(entityId, "api"), set, origin: { asOfMs: T0, generation: null }, take, bypass: false };
+}
+
+await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
+  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  after(() => pool.end());
+
+  const opened = async () => {
+    const schema = newSchema();
+    const clock = new SimulatedClock(T0);
+    const store = await openPostgres({ client: pool, schema, clock, adminTimeoutMs: 60_000 });
+    const { buckets } = store.scope(DEFAULT_NAMESPACE);
+    const take = (entityIds: readonly string[]) =>
+      Promise.all(
+        entityIds.map((id) =>
+          buckets.take([claim(id, 1)], { nowMs: clock.now(), timeoutMs: 60_000, generation: undefined, atomic: true }),
+        ),
+      );
+    const count = async (table: string) => {
+      const [row] = await connectionOn(pool, schema).query(`SELECT count(*)::int AS found FROM @.${table}`, []);
+      return row?.found;
+    };
+    return { store, clock, take, count };
+  };
+
+  /** More than one step looks at. */
+  const CROWD = Array.from({ length: 170 }, (_, i) => `user-${String(i).padStart(4, "0")}`);
+
+  test("where nothing is taken, a step is made every minute", async () => {
+    const { store, clock, take, count } = await opened();
+    // Too few for a step of their own.
+    await take(CROWD.slice(0, 20));
+    await clock.advance(59_999);
+    clock.set(T0 + 3 * HOUR_MS);
+    assert.equal(await count("bucket"), 20);
+    // The first minute was not quiet, the next one is.
+    await clock.advance(60_001);
+    await store.close();
+    assert.equal(await count("bucket"), 0);
+  });
+
+  test("a sweep to the end leaves nothing that is idle or old, and everything else", async () => {
+    const { store, clock, take, count } = await opened();
+    await take(CROWD);
+    clock.set(T0 + 100 * 24 * HOUR_MS);
+    await take(["fresh"]);
+    // Some may have gone by the way.
+    await store.sweep?.();
+    assert.equal(await count("bucket"), 1);
+    // The hours of the buckets, each with its requests and tokens, are kept for as long as usage is.
+    assert.equal(await count("usage"), 2 * CROWD.length);
+    clock.set(T0 + 401 * 24 * HOUR_MS);
+    assert.deepEqual(await store.sweep?.(), { buckets: 1, rows: 2 * CROWD.length });
+    assert.deepEqual(await store.sweep?.(), { buckets: 0, rows: 0 });
+    // The lanes of those who take are theirs, wherever their clock is: their numbers count for what was lost.
+    assert.ok(Number(await count("lane")) > 0);
+    await store.close();
+  });
+});
