@@ -44,7 +44,7 @@ export interface StraightRow {
   readonly levels: readonly StraightLevel[];
 }
 
-/** A row with how often it was written; that changes with every write. */
+/** A row with a number that grows with every write, and no other row of the same key ever had. */
 export interface VersionedRow extends StraightRow {
   readonly version: number;
 }

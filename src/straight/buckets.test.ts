@@ -1,4 +1,5 @@
 import { test } from "node:test";
+import { madeAnew } from "../../test/straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../../test/straight/same-as-memory.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { StraightStore } from "../testing/straight-store.ts";
@@ -12,3 +13,11 @@ for (let seed = 1; seed <= 20; seed++) {
     await sameAsMemory(random, 300, processes, seed % 2 === 0 ? "one" : "several");
   });
 }
+
+test("what a process remembers of a forgotten bucket does not fill the one that was made after it", async () => {
+  const store = new StraightStore(() => 0);
+  store.generations.set("default", 1);
+  const random = new SeededRandom(1);
+  const open = () => bucketsOn(store, random, { coalesce: true });
+  await madeAnew(store, [open(), open()]);
+});

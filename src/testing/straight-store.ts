@@ -50,6 +50,7 @@ export class StraightStore implements BatchStore {
   readonly usage: UsageTable = new Map();
   readonly generations = new Map<string, number>();
   readonly #lanes = new Map<string, { readonly seq: number; readonly reply: Extract<BatchReply, { kind: "done" }> }>();
+  #version = 0;
   readonly #operations = new Map<string, { readonly atMs: number; readonly amountsText: string }>();
 
   constructor(serverMs: () => number) {
@@ -78,7 +79,7 @@ export class StraightStore implements BatchStore {
     const id = idIn(namespaceId, bucket);
     const version = this.rows.get(id)?.version ?? 0;
     if (version !== brought.version) return { kind: "moved" };
-    this.rows.set(id, { ...brought.row, version: version + 1 });
+    this.rows.set(id, { ...brought.row, version: this.nextVersion() });
     this.count(id, brought.left);
     this.#operations.set(name, { atMs: operation.nowMs, amountsText: JSON.stringify(amounts) });
     return { kind: "done" };
@@ -132,6 +133,11 @@ export class StraightStore implements BatchStore {
       forgotten++;
     }
     return forgotten;
+  }
+
+  /** Never the same twice: a row that is made anew is another one. */
+  nextVersion(): number {
+    return ++this.#version;
   }
 
   /** Adds to the table of usage. */
@@ -209,7 +215,7 @@ class BatchWork {
     let isWritten = this.#left.length > 0;
     const rows = this.#rows.map((working): SeenRow | null => {
       if (working === undefined || (working.version === 0 && !working.isChanged)) return null;
-      const version = working.version + (working.isChanged ? 1 : 0);
+      const version = working.isChanged ? this.#store.nextVersion() : working.version;
       if (working.isChanged) {
         isWritten = true;
         this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), { ...working.row, version });

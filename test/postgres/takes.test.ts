@@ -1,5 +1,7 @@
 import { test } from "node:test";
+import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import { madeAnew } from "../straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../straight/same-as-memory.ts";
 import { batchesOn, openSchema } from "./kit.ts";
 import { describePostgres } from "./postgres.ts";
@@ -14,4 +16,12 @@ await describePostgres("takes on PostgreSQL", ({ url, newSchema }) => {
       await connection.close();
     });
   }
+
+  test("what a process remembers of a forgotten bucket does not fill the one that was made after it", async () => {
+    const connection = await openSchema(url, newSchema(), { poolMax: 4, timeoutMs: 30_000 });
+    const store = batchesOn(connection);
+    const [first, second] = [1, 2].map((seed) => bucketsOn(store, new SeededRandom(seed), { coalesce: true }));
+    await madeAnew(store, [first as BucketStore, second as BucketStore]);
+    await connection.close();
+  });
 });

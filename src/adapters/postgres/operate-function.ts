@@ -32,7 +32,7 @@ BEGIN
     INSERT INTO @.bucket (namespace, entity, resource, version, signature, limits, names, epoch_ms, renew_at_ms, valid_until_ms,
       written_ms, as_of_ms, generation, met_ms, hour_ms, requests, capacity, amount, period, soft, reset_after, tokens, remainder,
       counted, window_start, top_up, resets)
-    VALUES (ns, of_entity, of_resource, 1, j->>'signature', j->>'limits', ARRAY(SELECT jsonb_array_elements_text(j->'names')),
+    VALUES (ns, of_entity, of_resource, @.stamp_after(0), j->>'signature', j->>'limits', ARRAY(SELECT jsonb_array_elements_text(j->'names')),
       (j->>'epoch')::bigint, (j->>'renew')::bigint, (j->>'valid')::bigint, (j->>'written')::bigint, (j->>'asOf')::bigint,
       (j->>'generation')::bigint, (j->>'met')::bigint, (j->>'hour')::bigint, (j->>'requests')::bigint, (j->>'capacity')::bigint[],
       (j->>'amount')::bigint[], (j->>'period')::bigint[], (j->>'soft')::boolean[], (j->>'resetAfter')::bigint[],
@@ -42,7 +42,7 @@ BEGIN
     GET DIAGNOSTICS made = ROW_COUNT;
     IF made = 0 THEN RETURN '{"kind":"moved"}'; END IF;
   ELSE
-    UPDATE @.bucket b SET version = b.version + 1, signature = j->>'signature', limits = j->>'limits',
+    UPDATE @.bucket b SET version = @.stamp_after(b.version), signature = j->>'signature', limits = j->>'limits',
       names = ARRAY(SELECT jsonb_array_elements_text(j->'names')), epoch_ms = (j->>'epoch')::bigint,
       renew_at_ms = (j->>'renew')::bigint, valid_until_ms = (j->>'valid')::bigint, written_ms = (j->>'written')::bigint,
       as_of_ms = (j->>'asOf')::bigint, generation = (j->>'generation')::bigint, met_ms = (j->>'met')::bigint,

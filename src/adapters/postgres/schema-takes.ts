@@ -53,10 +53,17 @@ CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql
 AS $$ SELECT hashtextextended('zae-limiter/@schema/' || namespace, 0) $$;
 `;
 
+/** The version that follows one: microseconds of the server's clock, and always more than before. Exact in JavaScript until 2255. */
+const STAMP_AFTER = `
+CREATE OR REPLACE FUNCTION @.stamp_after(version bigint) RETURNS bigint LANGUAGE sql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
+AS $$ SELECT greatest(version + 1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $$;
+`;
+
 export const TAKE_PARTS: SchemaPart = {
   tables: [TABLES_1],
   functions: [
     { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
+    { name: "stamp_after(bigint)", text: STAMP_AFTER, role: "inner" },
     { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
     { name: FORGET_NAME, text: FORGET_FUNCTION, role: "acquire" },
     { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },

@@ -23,7 +23,7 @@ DECLARE
   debt_max CONSTANT bigint := 9000000000000000;
   n CONSTANT integer := cardinality(entities);
   no_time CONSTANT bigint[] := array_fill(NULL::bigint, ARRAY[n]);
-  gen bigint; server_ms bigint; seen record; r record; j jsonb; e jsonb;
+  gen bigint; server_ms bigint; stamp bigint; seen record; r record; j jsonb; e jsonb;
   b_version bigint[] := no_time; b_signature text[] := array_fill(NULL::text, ARRAY[n]);
   b_limits text[] := array_fill(NULL::text, ARRAY[n]);
   b_epoch bigint[] := no_time; b_renew bigint[] := no_time; b_valid bigint[] := no_time; b_written bigint[] := no_time;
@@ -65,7 +65,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared(@.lock_of(ns));
   SELECT value INTO gen FROM @.generation WHERE namespace = ns;
   gen := coalesce(gen, 0);
-  server_ms := floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+  -- A row that is made anew is of a later version than the one that was deleted: whoever remembers that one replaces nothing.
+  stamp := @.stamp_after(0);
+  server_ms := stamp / 1000;
 
   FOR r IN
     SELECT wanted.i AS at, b.* FROM unnest(entities, resources) WITH ORDINALITY AS wanted (entity, resource, i)
@@ -261,20 +263,20 @@ BEGIN
       INSERT INTO @.bucket (namespace, entity, resource, version, signature, limits, names, epoch_ms, renew_at_ms, valid_until_ms,
         written_ms, as_of_ms, generation, met_ms, hour_ms, requests, capacity, amount, period, soft, reset_after, tokens, remainder,
         counted, window_start, top_up, resets)
-      VALUES (ns, entities[i], resources[i], 1, b_signature[i], b_limits[i], f_names[o + 1 : p], b_epoch[i], b_renew[i], b_valid[i],
+      VALUES (ns, entities[i], resources[i], stamp, b_signature[i], b_limits[i], f_names[o + 1 : p], b_epoch[i], b_renew[i], b_valid[i],
         b_written[i], b_as_of[i], b_gen[i], b_met[i], b_hour[i], b_requests[i], f_capacity[o + 1 : p], f_amount[o + 1 : p],
         f_period[o + 1 : p], f_soft[o + 1 : p], f_reset_after[o + 1 : p], f_tokens[o + 1 : p], f_remainder[o + 1 : p],
         f_counted[o + 1 : p], f_window[o + 1 : p], f_top_up[o + 1 : p], f_resets[o + 1 : p])
       ON CONFLICT DO NOTHING;
       GET DIAGNOSTICS made = ROW_COUNT;
       IF made = 0 THEN RAISE EXCEPTION 'another one made this bucket meanwhile' USING ERRCODE = '40001'; END IF;
-      b_version[i] := 1;
+      b_version[i] := stamp;
     END LOOP;
   END IF;
   FOR i IN 1 .. n LOOP
     CONTINUE WHEN b_changed[i] NOT IN (1, 2);
     o := b_offset[i]; p := o + b_length[i];
-    b_version[i] := b_version[i] + 1; is_written := true;
+    b_version[i] := greatest(b_version[i] + 1, stamp); is_written := true;
     IF b_changed[i] = 1 THEN
       UPDATE @.bucket b SET version = b_version[i], renew_at_ms = b_renew[i], valid_until_ms = b_valid[i], written_ms = b_written[i],
         requests = b_requests[i], tokens = f_tokens[o + 1 : p], counted = f_counted[o + 1 : p], window_start = f_window[o + 1 : p]
