@@ -3,7 +3,7 @@ import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { ALONE, type Among } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
-import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
 import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
@@ -210,13 +210,19 @@ export interface PartsDraft {
   /** Must still be the caller's, or nothing is taken. */
   readonly key: KeyMark | undefined;
   writeOf(parts: readonly LeasePart[]): LeaseWrite;
+  /** Of parts of which nothing is taken yet. */
+  dataOf(parts: readonly LeasePart[]): DraftData;
 }
 
 /** The plan as the store gets it. */
 export function drafting(plan: Plan, draft: PartsDraft | undefined): Plan {
   if (draft === undefined) return plan;
-  const { key } = draft;
-  return { ...plan, lease: { key, writeOf: (answers) => draft.writeOf(leaseParts(plan, answers)) } };
+  const lease: LeaseDraft = {
+    key: draft.key,
+    writeOf: (answers) => draft.writeOf(leaseParts(plan, answers)),
+    data: () => draft.dataOf(leaseParts(plan, [])),
+  };
+  return { ...plan, lease };
 }
 
 /** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */

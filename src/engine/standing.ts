@@ -90,8 +90,13 @@ function finite(ms: number): number | null {
   return Number.isSafeInteger(ms) ? ms : null;
 }
 
+/** What was taken on a resource, as far as its standing goes. */
+interface StandingPart extends Pick<LeasePart, "taken" | "takenAtMs"> {
+  readonly demands: readonly Pick<LeasePart["demands"][number], "bucket" | "set" | "limits" | "take">[];
+}
+
 /** How every limit stands that a lease was taken from; a total that several of its resources share stands once. */
-export function standingsOfParts(parts: readonly LeasePart[], calendar: Calendar): readonly LimitStanding[] {
+export function standingsOfParts(parts: readonly StandingPart[], calendar: Calendar): readonly LimitStanding[] {
   const [only] = parts;
   // Nearly every lease is of one bucket: what follows is for all of them, and costs as much as the take.
   if (parts.length === 1 && only !== undefined) {

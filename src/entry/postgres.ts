@@ -12,6 +12,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import { FILE_RETENTION } from "../domain/retention.ts";
+import { leaseForm } from "../leases/draft-form.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
@@ -65,6 +66,7 @@ export async function openPostgres(options: PostgresStoreOptions): Promise<Store
     ...{ connection, laneCount, create, durability, coalesce, adminTimeoutMs, calendar, steadyMs, after },
     ...{ turns: systemTurns, digest: systemDigest, random: systemRandom },
     retention: retentionOf(options, FILE_RETENTION),
+    leaseForm: leaseForm(calendar),
     clock: clock === undefined ? { kind: "kept", local: systemClock } : { kind: "given", clock: clockFrom(clock) },
   });
 }

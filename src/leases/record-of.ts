@@ -1,4 +1,5 @@
 import type { BucketState } from "../domain/bucket-state.ts";
+import { PLAIN_TICKET } from "../domain/give-back.ts";
 import { withTaken } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
@@ -14,8 +15,34 @@ export type LeaseTerms = Pick<
   "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs" | "onExpiry" | "requestId" | "idempotencyKey"
 >;
 
+/** Of what was wanted of a bucket, what a record goes by. */
+export type RecordedDemand = Pick<Demand, "bucket" | "set" | "limits" | "origin" | "take"> & {
+  readonly link: Pick<Demand["link"], "access">;
+};
+
+/** Of what was taken on a resource, what a record goes by. */
+export interface RecordedPart extends Pick<LeasePart, "resource" | "taken" | "takenAtMs"> {
+  readonly demands: readonly RecordedDemand[];
+}
+
+/** The record of a lease that is about to be taken: nothing is seen yet, and every ticket is the plain one. */
+export function draftedRecord(
+  parts: readonly Pick<RecordedPart, "resource" | "demands">[],
+  terms: LeaseTerms,
+): LeaseRecord {
+  const holdings = parts.flatMap(({ demands }, i) =>
+    demands.flatMap(({ take }, level): readonly LeaseHolding[] =>
+      take.length === 0 ? [] : [{ at: [i, level], ticket: PLAIN_TICKET, held: take }],
+    ),
+  );
+  const resources = parts.map(({ resource, demands }) => {
+    return { resource, levels: demands.map((demand) => levelOf(demand, [])), overdrawn: [] };
+  });
+  return { ...terms, version: 1, status: "open", resources, holdings, closing: undefined };
+}
+
 /** The record of a new lease, from what was taken for it. */
-export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseRecord {
+export function recordOf(parts: readonly RecordedPart[], terms: LeaseTerms): LeaseRecord {
   const resources: LeaseResourceRecord[] = [];
   const holdings: LeaseHolding[] = [];
   for (const [i, { resource, demands, taken, takenAtMs }] of parts.entries()) {
@@ -55,7 +82,7 @@ export function seenIn(
   };
 }
 
-function levelOf({ bucket, set, limits, origin, link }: Demand, seen: readonly SeenLimit[]): LeaseLevel {
+function levelOf({ bucket, set, limits, origin, link }: RecordedDemand, seen: readonly SeenLimit[]): LeaseLevel {
   return {
     entityId: bucket.entityId,
     ...(bucket.resource === TOTAL_RESOURCE ? { total: true as const } : {}),

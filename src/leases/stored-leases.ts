@@ -15,6 +15,7 @@ import type { DueLease, LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
 import { type DueOutcome, LeaseChanges } from "./changing.ts";
+import type { LeaseAnswer } from "./draft-form.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
   ADJUST,
@@ -33,7 +34,7 @@ import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
-import { type LeaseAnswer, LeaseTaking, type Taking } from "./taking.ts";
+import { LeaseTaking, type Taking } from "./taking.ts";
 
 /** How stored leases behave; every value given, defaults belong to the public edge. */
 export interface StoredLeasesOptions extends HoldDefaults {

@@ -1,28 +1,22 @@
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { LeaseRecord, OnExpiry } from "../domain/lease-record.ts";
-import type { LimitStanding } from "../domain/limit-standing.ts";
+import { draftText, type StoredDraft } from "../domain/stored-draft.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
 import type { LeasePart } from "../engine/lease-part.ts";
 import type { Outcome } from "../engine/outcome.ts";
 import type { PartsDraft } from "../engine/plan.ts";
 import type { Refusal } from "../engine/refusal.ts";
 import type { AcquireRequest } from "../engine/request.ts";
-import { standingsOfParts } from "../engine/standing.ts";
 import { acquireWaiting } from "../engine/waiting.ts";
+import type { DraftData } from "../ports/bucket-store.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import { REPEATS_MAX } from "./change-plan.ts";
-import { type LeaseView, viewOf } from "./lease-view.ts";
+import { type LeaseAnswer, type WrittenTake, writtenOf } from "./draft-form.ts";
+import type { LeaseView } from "./lease-view.ts";
 import type { KeyedResult } from "./once.ts";
-import { recordOf } from "./record-of.ts";
+import { draftedRecord, type LeaseTerms, recordOf } from "./record-of.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
-
-/** A take that was granted, as it is answered and remembered. JSON-safe. */
-export interface LeaseAnswer {
-  readonly lease: LeaseView;
-  /** How every limit stands that was taken from: for header fields. */
-  readonly standings: readonly LimitStanding[];
-}
 
 export interface Taking {
   readonly asked: AcquireRequest;
@@ -45,9 +39,8 @@ export class LeaseTaking {
     if (!outcome.ok) return { answer: outcome, isKept: false };
     const { lease } = outcome;
     if (lease.degraded !== false) return this.#letThrough(taking, lease);
-    const isWritten = draft.made !== undefined;
     const made = draft.made ?? draft.make(partsOfLease(lease));
-    if (!isWritten && made.isWorthWriting) {
+    if (!this.#deps.leases.isWrittenByTake && draft.isWorthWriting) {
       const failed = await this.#stored(made.write);
       if (failed !== undefined) return this.#notStored(taking, lease, failed, mark);
     }
@@ -124,9 +117,10 @@ export class LeaseTaking {
 /** What a take is written down as; made once, inside its transaction or after it. */
 class Draft implements PartsDraft {
   readonly key: KeyMark | undefined;
-  made: { readonly write: LeaseWrite; readonly answer: LeaseAnswer; readonly isWorthWriting: boolean } | undefined;
+  made: WrittenTake | undefined;
   readonly #taking: Taking;
   readonly #deps: StoredLeasesDeps;
+  #drawn: Pick<LeaseRecord, "leaseId" | "writer"> | undefined;
 
   constructor(taking: Taking, key: KeyMark | undefined, deps: StoredLeasesDeps) {
     this.key = key;
@@ -144,31 +138,41 @@ class Draft implements PartsDraft {
     return this.made.write;
   }
 
-  make(parts: readonly LeasePart[]): NonNullable<Draft["made"]> {
-    const { holdMs } = this.#taking;
-    const nowMs = parts[0]?.takenAtMs ?? this.#deps.engine.clock.now();
-    const record = this.#record(parts, nowMs);
-    const view = viewOf(record, this.#deps.namespace);
-    const lease: LeaseView = holdMs > 0 ? view : { ...view, leaseId: null, status: "settled", expiresAtMs: null };
-    const answer = { lease, standings: standingsOfParts(parts, this.#deps.engine.calendar) };
-    const finish = this.key === undefined ? undefined : { ...this.key, answer: JSON.stringify(answer), nowMs };
-    return { write: { record: holdMs > 0 ? record : undefined, finish }, answer, isWorthWriting: this.isWorthWriting };
+  dataOf(parts: readonly LeasePart[]): DraftData {
+    const { asked, holdMs } = this.#taking;
+    const record = draftedRecord(parts, this.#termsAt(parts));
+    return {
+      leaseId: holdMs > 0 ? record.leaseId : undefined,
+      ...{ entityId: asked.entityId, resource: record.resources[0]?.resource ?? asked.resource },
+      ...{ holdMs, text: draftText({ record, ...this.#rest }) },
+    };
   }
 
-  #record(parts: readonly LeasePart[], nowMs: number): LeaseRecord {
-    const { asked, holdMs, onExpiry, idempotencyKey } = this.#taking;
+  make(parts: readonly LeasePart[]): WrittenTake {
+    return writtenOf(recordOf(parts, this.#termsAt(parts)), this.#rest, parts, this.#deps.engine.calendar);
+  }
+
+  /** The same for all that is made of this draft. What is charged at once is not stored, and needs none. */
+  get #ids(): Pick<LeaseRecord, "leaseId" | "writer"> {
     const { random } = this.#deps.engine;
-    return recordOf(parts, {
-      // Twice 64 bits. What is charged at once is not stored, and needs neither.
-      leaseId: holdMs === 0 ? "" : `l_${random.id()}${random.id()}`,
-      writer: holdMs === 0 ? "" : random.id(),
-      entityId: asked.entityId,
-      openedAtMs: nowMs,
+    if (this.#taking.holdMs === 0) return { leaseId: "", writer: "" };
+    // Twice 64 bits.
+    this.#drawn ??= { leaseId: `l_${random.id()}${random.id()}`, writer: random.id() };
+    return this.#drawn;
+  }
+
+  get #rest(): Omit<StoredDraft, "record"> {
+    return { holdMs: this.#taking.holdMs, namespace: this.#deps.namespace, key: this.key };
+  }
+
+  #termsAt(parts: readonly LeasePart[]): LeaseTerms {
+    const { asked, holdMs, onExpiry, idempotencyKey } = this.#taking;
+    const nowMs = parts[0]?.takenAtMs ?? this.#deps.engine.clock.now();
+    return {
+      ...this.#ids,
+      ...{ entityId: asked.entityId, openedAtMs: nowMs, onExpiry, requestId: asked.requestId, idempotencyKey },
       // Charged at once, it has no time to be up.
       expiresAtMs: nowMs + Math.max(1, holdMs),
-      onExpiry,
-      requestId: asked.requestId,
-      idempotencyKey,
-    });
+    };
   }
 }

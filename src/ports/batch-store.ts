@@ -2,7 +2,8 @@ import type { Amount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { BucketOwner } from "./bucket-store.ts";
+import type { BucketOwner, DraftData } from "./bucket-store.ts";
+import type { KeyMark } from "./lease-write.ts";
 
 /** One limit of a bucket as a store works with it on the straight line between two boundaries. */
 export interface StraightLevel {
@@ -105,6 +106,26 @@ export interface BatchRequest {
   /** It goes by limits that may be older than the store's: the instant is noted on the row. */
   readonly isNoted: boolean;
   readonly claims: readonly BatchClaim[];
+  /** Of a take: what is written down with it once it is applied. */
+  readonly draft: BatchLease | undefined;
+}
+
+/** A lease, the answer under a key, or both: as data, with what the take has answered. */
+export interface BatchLease extends DraftData {
+  /** Must still be the caller's, or nothing is done. */
+  readonly key: KeyMark | undefined;
+}
+
+/**
+ * What is written of a draft: in place of the record of a lease, and of the answer under a key. `LeaseForm` tells what it stands for.
+ */
+export interface DraftedLease {
+  readonly leaseId: string | undefined;
+  readonly text: string;
+  /** The reading of the request. */
+  readonly nowMs: number;
+  /** One a claim: the row as the batch left it, with its limits, and what the claim left. */
+  readonly buckets: readonly { readonly key: BucketKey; readonly row: SeenRow; readonly levels: ClaimLevels }[];
 }
 
 /** Requests of one namespace that are done one after the other in one transaction. */
@@ -133,12 +154,12 @@ export interface ClaimLevels {
  * What became of a request.
  * - `again`: a row is not as the request expects it; the answer has the row, and nothing was done.
  * - `gone`: of a credit, there is no bucket. `tooDeep`: as of `WriteReply`. `stale`: configuration has moved on.
- * - `clock`: the reading is ahead of the store's clock.
+ * - `clock`: the reading is ahead of the store's clock. `keyLost`: the key of its draft is no longer the caller's.
  */
 export type RequestReply =
   | { readonly kind: "applied"; readonly claims: readonly (ClaimLevels | null)[] }
   | { readonly kind: "short"; readonly short: readonly boolean[]; readonly claims: readonly (ClaimLevels | null)[] }
-  | { readonly kind: "stale" | "again" | "gone" | "tooDeep" | "clock" };
+  | { readonly kind: "stale" | "again" | "gone" | "tooDeep" | "clock" | "keyLost" };
 
 /** A row as the batch left it; `limitsText` is absent where the signature is that of a claim or of what was brought. */
 export interface SeenRow extends Omit<VersionedRow, "limitsText" | "levels"> {

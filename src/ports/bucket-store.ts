@@ -56,11 +56,27 @@ export interface TakeContext extends CallContext {
   readonly lease?: LeaseDraft | undefined;
 }
 
-/** Made of the answers of a take, inside its transaction where the store has one. */
+/**
+ * What is to be written down with a take: made of its answers, inside its transaction where that can run code. Where it cannot, the
+ * draft is written down as data together with the answers, and whoever reads it works out the same by `LeaseForm`.
+ */
 export interface LeaseDraft {
   /** Must still be the caller's, or nothing is taken. */
   readonly key: KeyMark | undefined;
   writeOf(answers: readonly TakenAnswer[]): LeaseWrite;
+  data(): DraftData;
+}
+
+/** A draft as data. */
+export interface DraftData {
+  /** Undefined: there is no lease, but an answer under a key. */
+  readonly leaseId: string | undefined;
+  readonly entityId: string;
+  readonly resource: string;
+  /** Its time is up so long after the reading of the take. */
+  readonly holdMs: number;
+  /** For `LeaseForm`. */
+  readonly text: string;
 }
 
 /**

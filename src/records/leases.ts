@@ -22,25 +22,25 @@ import { CommitUnavailable, type Decision } from "./changes.ts";
 import { leaseKey, markKey } from "./keys.ts";
 import type { RecordParts } from "./parts.ts";
 
-/** How a lease is read from what is stored of it; undefined: from its text. A store whose takes write leases stores more than texts. */
-export type LeaseReader = (leaseId: string, body: unknown) => LeaseRecord | undefined;
+/** What the takes of a store write of leases. */
+export interface LeasesByTakes {
+  readonly isWrittenByTake: boolean;
+  /** What a take has written in place of a record, or of an answer, stands for; undefined: it was not written by a take. */
+  readonly writeOf: (body: unknown) => LeaseWrite | undefined;
+}
 
 /** Leases of one namespace, and the keys they were asked with: each write on condition of the versions that it was decided by. */
 export class RecordLeases implements LeaseStore {
   readonly isWrittenByTake: boolean;
   readonly #parts: RecordParts;
   readonly #namespaceId: string;
-  readonly #read: LeaseReader;
+  readonly #writeOf: LeasesByTakes["writeOf"];
 
-  constructor(
-    parts: RecordParts,
-    namespaceId: string,
-    takes: { readonly isWrittenByTake: boolean; readonly read: LeaseReader },
-  ) {
+  constructor(parts: RecordParts, namespaceId: string, takes: LeasesByTakes) {
     this.#parts = parts;
     this.#namespaceId = namespaceId;
     this.isWrittenByTake = takes.isWrittenByTake;
-    this.#read = takes.read;
+    this.#writeOf = takes.writeOf;
   }
 
   create({ record, finish }: LeaseWrite): Promise<LeaseReply> {
@@ -114,7 +114,7 @@ export class RecordLeases implements LeaseStore {
 
   #onKey<Reply>({ key }: KeyMark, work: (known: StoredKey | undefined) => Decision<Reply>): Promise<Reply> {
     return this.#parts.changes.write(this.#namespaceId, [markKey(key)], "anywhere", ([record]) =>
-      work(record && storedKey(record)),
+      work(record && this.#keyOf(record)),
     );
   }
 
@@ -132,7 +132,7 @@ export class RecordLeases implements LeaseStore {
         const lease = leaseId === undefined ? undefined : found[0];
         const key = finish === undefined ? undefined : found.at(-1);
         const known = lease && this.#leaseOf(leaseId as string, lease);
-        return work(known, key && storedKey(key));
+        return work(known, key && this.#keyOf(key));
       });
     } catch (error) {
       if (!(error instanceof RateLimiterUnavailable)) throw error;
@@ -148,7 +148,13 @@ export class RecordLeases implements LeaseStore {
   }
 
   #leaseOf(leaseId: string, record: RecordKey & { readonly body: unknown }): LeaseRecord {
-    return this.#read(leaseId, record.body) ?? leaseFrom(leaseId, textOf(record) as string);
+    return this.#writeOf(record.body)?.record ?? leaseFrom(leaseId, textOf(record) as string);
+  }
+
+  #keyOf(record: StoredRecord): StoredKey {
+    const { drafted, ...key } = objectIn<Omit<StoredKey, "key" | "answer"> & KeyAnswer>(record);
+    const answer = drafted === undefined ? key.answer : this.#writeOf(drafted)?.finish?.answer;
+    return { ...key, key: record.key[0] as string, answer };
   }
 }
 
@@ -163,9 +169,10 @@ function keyPut({ key, forgottenAtMs, mark, fingerprint, answer, untilMs }: Stor
   return { kind: "leaseKey", key: [key], by: { forgottenAtMs }, body };
 }
 
-function storedKey(record: StoredRecord): StoredKey {
-  const { answer, ...rest } = objectIn<Omit<StoredKey, "key">>(record);
-  return { key: record.key[0] as string, ...rest, answer };
+/** `drafted`: in place of the answer, where a take has written it. */
+interface KeyAnswer {
+  readonly answer?: string;
+  readonly drafted?: unknown;
 }
 
 function finishPuts(key: StoredKey | undefined, finish: KeyFinish | undefined): readonly RecordPut[] {

@@ -3,7 +3,7 @@ import type { ScopedStore } from "../ports/store.ts";
 import { RecordAudit } from "./audit.ts";
 import { RecordConfig } from "./config.ts";
 import { RecordEntities } from "./entities.ts";
-import { type LeaseReader, RecordLeases } from "./leases.ts";
+import { type LeasesByTakes, RecordLeases } from "./leases.ts";
 import { RecordManifests } from "./manifests.ts";
 import type { RecordParts } from "./parts.ts";
 import { RecordPlans } from "./plans.ts";
@@ -13,11 +13,11 @@ import { RecordUsage } from "./usage.ts";
 export interface ScopeOptions {
   readonly retention: Retention;
   /** What of leases the takes of the store write. */
-  readonly takes: { readonly isWrittenByTake: boolean; readonly read: LeaseReader };
+  readonly takes: LeasesByTakes;
 }
 
 /** Of a store whose takes write no leases. */
-export const NO_LEASES_BY_TAKES: ScopeOptions["takes"] = { isWrittenByTake: false, read: () => undefined };
+export const NO_LEASES_BY_TAKES: LeasesByTakes = { isWrittenByTake: false, writeOf: () => undefined };
 
 /** Everything of one namespace but its buckets. */
 export function recordScope(

@@ -1,4 +1,5 @@
 import type { Calendar } from "../domain/calendar.ts";
+import { keyInProgress } from "../domain/idempotency.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { BatchReply, RequestReply, SeenRow } from "../ports/batch-store.ts";
 import type { Answer, Claim, TakeReply, WriteReply } from "../ports/bucket-store.ts";
@@ -82,6 +83,8 @@ export function answerOf(
       return "clock";
     case "stale":
       return "stale";
+    case "keyLost":
+      throw keyInProgress(call.kind === "take" ? (call.lease?.key?.key ?? "") : "");
     case "gone":
     case "tooDeep":
       return { kind: reply.kind };

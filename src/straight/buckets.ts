@@ -47,9 +47,9 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    const { generation } = context;
+    const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
-    return (await this.#submit({ kind: "take", claims, by, generation }, context)) as TakeReply;
+    return (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
   }
 
   async debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {

@@ -115,6 +115,7 @@ export class BatchDraft {
       nowMs: context.nowMs,
       generation: isTake ? call.generation : undefined,
       isNoted: isTake ? call.by === "lease" : call.kind === "debit",
+      draft: isTake && call.lease !== undefined ? { ...call.lease.data(), key: call.lease.key } : undefined,
       claims: parts.map((part) => {
         const bucket = this.bucketOf(part.of.bucket.id);
         const { index, ready } = bucket;

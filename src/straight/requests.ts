@@ -3,7 +3,7 @@ import { pinOf, type Ticket } from "../domain/give-back.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import type { BatchClaim, BatchPin } from "../ports/batch-store.ts";
-import type { CallContext, Claim, Held } from "../ports/bucket-store.ts";
+import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store.ts";
 import {
   type BucketRecord,
   brought,
@@ -22,6 +22,7 @@ export type Call =
       readonly claims: readonly Claim[];
       readonly by: Planner;
       readonly generation: number | undefined;
+      readonly lease: LeaseDraft | undefined;
     }
   | { readonly kind: "debit"; readonly held: Held; readonly amounts: readonly Amount[] }
   | { readonly kind: "credit"; readonly held: Held; readonly amounts: readonly Amount[] };

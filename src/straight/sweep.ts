@@ -35,7 +35,8 @@ export class BucketSweep {
     let forgotten = 0;
     for (let from: BucketKey | undefined = BEGINNING; from !== undefined; ) {
       const found: readonly StoredBucket[] = await this.#store.some(namespaceId, from, STEP_BUCKETS);
-      forgotten += await this.#forget(namespaceId, found, nowMs);
+      const went = await this.#forget(namespaceId, found, nowMs);
+      forgotten += went;
       from = after(found);
     }
     return forgotten;

@@ -3,6 +3,7 @@ import { ConflictError } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease-record.ts";
 import { Limit } from "../domain/limit.ts";
+import { draftText } from "../domain/stored-draft.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import {
   allPages,
@@ -289,20 +290,35 @@ export function leaseContract(suite: Suite): void {
           writeOf: ([answer]) => {
             drafts++;
             const record = leaseOn(wanted, answer?.ticket ?? PLAIN_TICKET, leaseId);
-            return { record, finish: { ...key, answer: leaseId, nowMs: T0 } };
+            return { record, finish: { ...key, answer: JSON.stringify({ lease: { leaseId } }), nowMs: T0 } };
+          },
+          data: () => {
+            drafts++;
+            const record = leaseOn(wanted, PLAIN_TICKET, leaseId);
+            const text = draftText({ record, holdMs: MINUTE_MS, namespace: "default", key });
+            return { leaseId, entityId: "a", resource: wanted.bucket.resource, holdMs: MINUTE_MS, text };
           },
         },
       });
     const known = async () => {
       const reply = await leases.beginKey({ ...key, mark: "n", fingerprint: "f", nowMs: T0, untilMs: T0 });
-      return reply.kind === "known" ? reply.record.answer : reply.kind;
+      if (reply.kind !== "known") return reply.kind;
+      if (reply.record.answer === undefined) return undefined;
+      return (JSON.parse(reply.record.answer) as { readonly lease: { readonly leaseId: string } }).lease.leaseId;
     };
     const [answer] = (await take("l_1")) as readonly { kind: string }[];
     assert.equal(answer?.kind, "taken");
     assert.equal(drafts, leases.isWrittenByTake ? 1 : 0);
-    assert.equal((await leases.get("l_1"))?.leaseId, leases.isWrittenByTake ? "l_1" : undefined);
+    const written = await leases.get("l_1");
+    assert.equal(written?.leaseId, leases.isWrittenByTake ? "l_1" : undefined);
     assert.equal(await known(), leases.isWrittenByTake ? "l_1" : undefined);
     if (!leases.isWrittenByTake) return;
+    assert.deepEqual(
+      [written?.holdings, written?.openedAtMs, written?.expiresAtMs],
+      [[{ at: [0, 0], ticket: PLAIN_TICKET, held: wanted.take }], T0, T0 + MINUTE_MS],
+    );
+    const due = await leases.findDue(T0 + MINUTE_MS, 10);
+    assert.deepEqual(due, [{ leaseId: "l_1", dueAtMs: T0 + MINUTE_MS }]);
     // Answered by now: nothing is taken for it a second time.
     await assert.rejects(
       async () => take("l_2"),
@@ -315,9 +331,16 @@ export function leaseContract(suite: Suite): void {
     await leases.beginKey({ ...other, fingerprint: "f", nowMs: T0, untilMs: T0 + 15_000 });
     const reply = await place.scope.buckets.take([wanted], {
       ...{ nowMs: T0, timeoutMs: 10_000, generation: undefined, atomic: false },
-      lease: { key: other, writeOf: () => assert.fail("a refused take has no lease") },
+      lease: {
+        key: other,
+        writeOf: () => assert.fail("a refused take has no lease"),
+        data: () => ({ leaseId: "l_3", entityId: "a", resource: "api", holdMs: MINUTE_MS, text: "never read" }),
+      },
     });
     assert.equal((reply as readonly { kind: string }[])[0]?.kind, "short");
+    assert.equal(await leases.get("l_3"), undefined);
+    // Nothing was done under the key: it is still the caller's.
+    assert.equal(await leases.renewKey(other, { nowMs: T0, untilMs: T0 + 15_000 }), true);
   });
 
   suite.test("closed leases are deleted some day, open ones never", async (place) => {

@@ -1,9 +1,12 @@
+import { bucketKey } from "../../domain/bucket-key.ts";
 import type {
   Batch,
   BatchBucket,
   BatchClaim,
   BatchReply,
   BatchRequest,
+  ClaimLevels,
+  DraftedLease,
   LeftUsage,
   RequestReply,
   SeenRow,
@@ -49,6 +52,7 @@ export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): 
     numbers(pins.map(({ resets }) => resets)),
     numbers(pins.map(({ windowStartMs }) => windowStartMs)),
     extrasText(claims),
+    draftsText(requests),
   ];
 }
 
@@ -56,6 +60,7 @@ const TYPES = [
   ...["text", "text", "bigint", "text", "integer", "bigint", "boolean"],
   ...["text[]", "text[]", "jsonb", "smallint[]", "bigint[]", "bigint[]", "boolean[]", "integer[]", "integer[]"],
   ...["text[]", "bigint[]", "boolean[]", "bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "jsonb"],
+  "jsonb",
 ];
 
 /** As GRANT names it. */
@@ -89,6 +94,39 @@ function broughtText(buckets: readonly BatchBucket[]): string | null {
         ],
   );
   return brought.length === 0 ? null : JSON.stringify(brought);
+}
+
+function draftsText(requests: readonly BatchRequest[]): string | null {
+  const drafts = requests.flatMap(({ draft }, i) => {
+    if (draft === undefined) return [];
+    const { leaseId, entityId, resource, holdMs, text, key } = draft;
+    return [{ q: i + 1, leaseId, entity: entityId, resource, hold: holdMs, text, key: key?.key, mark: key?.mark }];
+  });
+  return drafts.length === 0 ? null : JSON.stringify(drafts);
+}
+
+/** What a take has written of a draft; undefined: it was not written by a take. */
+export function draftedLease(body: unknown): DraftedLease | undefined {
+  if (typeof body !== "object" || body === null || !("draft" in body)) return undefined;
+  const { leaseId, draft, nowMs, buckets } = body as DraftedJson;
+  return {
+    ...{ leaseId: leaseId ?? undefined, text: draft, nowMs },
+    buckets: buckets.map(({ entity, resource, levels, row }) => ({
+      ...{ key: bucketKey(entity, resource), levels: claimLevels(levels), row: seenRow(row) },
+    })),
+  };
+}
+
+interface DraftedJson {
+  readonly leaseId: string | null;
+  readonly draft: string;
+  readonly nowMs: number;
+  readonly buckets: readonly {
+    readonly entity: string;
+    readonly resource: string;
+    readonly levels: ClaimJson;
+    readonly row: RowJson;
+  }[];
 }
 
 /** A row as the functions read it. */
@@ -176,10 +214,13 @@ export function replyOf(text: unknown): BatchReply {
     rows: answer.rows.map((row) => (row === null ? null : seenRow(row))),
     replies: answer.replies.map(({ claims, ...reply }) => {
       if (claims === undefined) return reply as RequestReply;
-      const levels = claims.map(([tokensMilli, windows, validUntilMs]) => ({ tokensMilli, windows, validUntilMs }));
-      return { ...reply, claims: levels } as RequestReply;
+      return { ...reply, claims: claims.map(claimLevels) } as RequestReply;
     }),
   };
+}
+
+function claimLevels([tokensMilli, windows, validUntilMs]: ClaimJson): ClaimLevels {
+  return { tokensMilli, windows, validUntilMs };
 }
 
 interface RowJson {

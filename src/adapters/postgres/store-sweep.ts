@@ -71,7 +71,10 @@ export class StoreSweep {
   /** All that is idle or old, in these namespaces. */
   async toEnd(namespaceIds: readonly string[], nowMs: number): Promise<Swept> {
     let buckets = 0;
-    for (const namespaceId of namespaceIds) buckets += await this.#buckets.toEnd(namespaceId, nowMs);
+    for (const namespaceId of namespaceIds) {
+      const went = await this.#buckets.toEnd(namespaceId, nowMs);
+      buckets += went;
+    }
     return { buckets, rows: await this.#records.toEnd(nowMs) };
   }
 

@@ -1,15 +1,19 @@
 import type { Calendar } from "../../domain/calendar.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import type { Retention } from "../../domain/retention.ts";
+import type { LeaseForm } from "../../ports/lease-form.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Clock, Digest, Random, Turns } from "../../ports/system.ts";
 import { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
+import type { LeasesByTakes } from "../../records/leases.ts";
 import { ensureDefault, RecordNamespaces } from "../../records/namespaces.ts";
 import { recordParts } from "../../records/parts.ts";
-import { NO_LEASES_BY_TAKES, recordScope } from "../../records/scope.ts";
+import { recordScope } from "../../records/scope.ts";
 import { RecordSweep } from "../../records/sweep.ts";
+import { draftedWrite } from "../../straight/drafted.ts";
 import { BucketSweep } from "../../straight/sweep.ts";
 import { StraightTakes } from "../../straight/takes.ts";
+import { draftedLease } from "./batch-text.ts";
 import { PostgresBatches } from "./batches.ts";
 import type { Connection } from "./connection.ts";
 import { migrate, requireMade } from "./migrations.ts";
@@ -39,6 +43,8 @@ export interface PostgresOptions {
   readonly digest: Digest;
   readonly random: Random;
   readonly calendar: Calendar;
+  /** How leases are read that takes have written. */
+  readonly leaseForm: LeaseForm;
 }
 
 /** A reading further ahead of the server's clock than this is that of a machine that slept, or was put. */
@@ -86,6 +92,13 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
       sweep.afterBatch(seen);
     },
   });
+  const leases: LeasesByTakes = {
+    isWrittenByTake: true,
+    writeOf: (body) => {
+      const drafted = draftedLease(body);
+      return drafted && draftedWrite(drafted, options.leaseForm, calendar);
+    },
+  };
   const namespaces = new RecordNamespaces(parts);
   const close = async (): Promise<void> => {
     await takes.drained();
@@ -101,7 +114,7 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
     scope: (namespaceId) => {
       sweep.note(namespaceId);
       return {
-        ...recordScope(parts, namespaceId, { retention, takes: NO_LEASES_BY_TAKES }),
+        ...recordScope(parts, namespaceId, { retention, takes: leases }),
         buckets: takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
       };
     },

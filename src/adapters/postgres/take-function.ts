@@ -4,8 +4,8 @@ import { FUNCTION_HEAD } from "./schema-part.ts";
  * The take: a batch of requests of one namespace, one after the other, in the transaction of its own statement. Only the straight
  * line of `bucket/take.ts` is worked out here; a row that is not straight for a request is answered `again`, and the client brings it.
  *
- * Order of locks, the same for everybody: the lane, the namespace (shared), rows of buckets by key, then inserts by key, then usage by
- * key. Nobody who waits in one of these phases holds what an earlier phase waits for.
+ * Order of locks, the same for everybody: the lane, the namespace (shared), idempotency keys, rows of buckets by key, then inserts by
+ * key, then usage by key. Nobody who waits in one of these phases holds what an earlier phase waits for.
  *
  * Buckets and claims come as parallel arrays, their limits one behind the other (`f_` are the limits of rows, `a_` the amounts of
  * claims). The names of the arguments say which.
@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION @.take_1(
   entities text[], resources text[], brought jsonb,
   q_kind smallint[], q_now bigint[], q_gen bigint[], q_noted boolean[], q_claims integer[],
   c_bucket integer[], c_signature text[], c_changed bigint[], c_bypass boolean[], c_judged bigint[], c_amounts integer[],
-  a_milli bigint[], a_resets bigint[], a_window bigint[], extras jsonb
+  a_milli bigint[], a_resets bigint[], a_window bigint[], extras jsonb, drafts jsonb
 ) RETURNS text ${FUNCTION_HEAD} AS $take$
 DECLARE
   safe_max CONSTANT bigint := 9007199254740991;
@@ -44,13 +44,17 @@ DECLARE
   now_ms bigint; kind smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; counted bigint;
   is_again boolean; is_gone boolean; is_deep boolean; is_any_short boolean; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; first_amount integer[] := array_fill(0, ARRAY[cardinality(c_bucket)]);
-  ordered integer[]; made integer;
+  ordered integer[]; made integer; rows text[] := '{}';
+  -- By request: the place of its draft among \`drafts\`. Those whose key is no longer theirs, and what those that were applied left.
+  d_at integer[] := array_fill(NULL::integer, ARRAY[cardinality(q_kind)]); d_lost integer[] := '{}';
+  d_applied integer[] := '{}'; d_first integer[] := '{}'; d_said text[] := '{}'; c_said text[]; marked json;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'takes need the isolation level read committed, this transaction has %', current_setting('transaction_isolation')
       USING ERRCODE = 'ZA001';
   END IF;
-  IF durable = 'normal' THEN
+  -- A lease that was answered must be there.
+  IF durable = 'normal' AND drafts IS NULL THEN
     PERFORM set_config('synchronous_commit', 'off', true);
   ELSIF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'local', true);
@@ -68,6 +72,18 @@ BEGIN
   -- A row that is made anew is of a later version than the one that was deleted: whoever remembers that one replaces nothing.
   stamp := @.stamp_after(0);
   server_ms := stamp / 1000;
+
+  FOR j, k IN
+    SELECT d.value, d.i FROM jsonb_array_elements(drafts) WITH ORDINALITY AS d (value, i) ORDER BY d.value->>'key' COLLATE "C"
+  LOOP
+    q := (j->>'q')::integer; d_at[q] := k;
+    CONTINUE WHEN j->>'key' IS NULL;
+    SELECT t.body INTO marked FROM @.lease_key t WHERE t.namespace = ns AND t.key = j->>'key' FOR UPDATE;
+    -- Under way, and by whoever sends this.
+    IF marked->>'mark' IS DISTINCT FROM j->>'mark' OR marked->'answer' IS NOT NULL OR marked->'drafted' IS NOT NULL THEN
+      d_lost := d_lost || q;
+    END IF;
+  END LOOP;
 
   FOR r IN
     SELECT wanted.i AS at, b.* FROM unnest(entities, resources) WITH ORDINALITY AS wanted (entity, resource, i)
@@ -122,6 +138,8 @@ BEGIN
     IF q > 1 THEN told := told || ','; END IF;
     IF ahead_max_ms IS NOT NULL AND now_ms > server_ms + ahead_max_ms THEN told := told || '{"kind":"clock"}'; CONTINUE; END IF;
     IF q_gen[q] <> gen THEN told := told || '{"kind":"stale"}'; CONTINUE; END IF;
+    IF q = ANY (d_lost) THEN told := told || '{"kind":"keyLost"}'; CONTINUE; END IF;
+    c_said := '{}';
     was_at := '{}'; was_tokens := '{}'; was_counted := '{}'; was_window := '{}';
     was_bucket := '{}'; was_valid := '{}'; was_renew := '{}'; was_written := '{}'; was_requests := '{}'; was_changed := '{}';
     u_kept := cardinality(u_hour); is_again := false; is_gone := false; is_deep := false; is_any_short := false; is_short := '{}'; said := '';
@@ -203,6 +221,7 @@ BEGIN
         shown := shown || ',[' || array_to_string(f_window[o + 1 : o + b_length[i]], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null');
       END IF;
       said := said || CASE WHEN said = '' THEN '[' ELSE ',[' END || shown || ']';
+      IF d_at[q] IS NOT NULL THEN c_said := c_said || ('[' || shown || ']'); END IF;
       -- A claim that does not fit leaves the row as it found it: a further one on the same bucket goes by that.
       IF is_short[c - first + 1] THEN
         FOR k IN REVERSE cardinality(was_at) .. kept + 1 LOOP
@@ -213,6 +232,9 @@ BEGIN
     IF NOT (is_again OR is_gone OR is_deep OR is_any_short) THEN
       is_written := true;
       told := told || '{"kind":"applied","claims":[' || said || ']}';
+      IF d_at[q] IS NOT NULL THEN
+        d_applied := d_applied || q; d_first := d_first || cardinality(d_said); d_said := d_said || c_said;
+      END IF;
       CONTINUE;
     END IF;
     FOR k IN REVERSE cardinality(was_at) .. 1 LOOP
@@ -303,16 +325,38 @@ BEGIN
   said := '';
   FOR i IN 1 .. n LOOP
     IF i > 1 THEN said := said || ','; END IF;
-    IF b_version[i] IS NULL OR (b_new[i] AND b_changed[i] = 0) THEN said := said || 'null'; CONTINUE; END IF;
+    IF b_version[i] IS NULL OR (b_new[i] AND b_changed[i] = 0) THEN said := said || 'null'; rows := rows || NULL::text; CONTINUE; END IF;
     o := b_offset[i]; p := o + b_length[i];
-    said := said || '{"version":' || b_version[i] || ',"signature":"' || b_signature[i] || '","epoch":' || b_epoch[i]
+    shown := '"version":' || b_version[i] || ',"signature":"' || b_signature[i] || '","epoch":' || b_epoch[i]
       || ',"renew":' || b_renew[i] || ',"valid":' || coalesce(b_valid[i]::text, 'null')
       || ',"written":' || coalesce(b_written[i]::text, 'null') || ',"asOf":' || b_as_of[i]
       || ',"generation":' || coalesce(b_gen[i]::text, 'null') || ',"met":' || b_met[i] || ',"hour":' || b_hour[i] || ',"requests":' || b_requests[i]
-      || CASE WHEN b_shown[i] THEN ',"limits":' || to_jsonb(b_limits[i])::text ELSE '' END
       || ',"tokens":[' || array_to_string(f_tokens[o + 1 : p], ',') || '],"remainder":[' || array_to_string(f_remainder[o + 1 : p], ',')
       || '],"counted":[' || array_to_string(f_counted[o + 1 : p], ',', 'null') || '],"window":[' || array_to_string(f_window[o + 1 : p], ',', 'null')
       || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',') || ']}';
+    said := said || '{' || CASE WHEN b_shown[i] THEN '"limits":' || to_jsonb(b_limits[i])::text || ',' ELSE '' END || shown;
+    rows := rows || shown;
+  END LOOP;
+  FOR k IN 1 .. cardinality(d_applied) LOOP
+    q := d_applied[k]; j := drafts->(d_at[q] - 1); first := 0; shown := '';
+    FOR c IN 1 .. q - 1 LOOP first := first + q_claims[c]; END LOOP;
+    FOR c IN 1 .. q_claims[q] LOOP
+      i := c_bucket[first + c];
+      shown := shown || CASE WHEN c = 1 THEN '' ELSE ',' END || '{"entity":' || to_json(entities[i])::text || ',"resource":' || to_json(resources[i])::text
+        || ',"levels":' || d_said[d_first[k] + c] || ',"row":{"limits":' || to_json(b_limits[i])::text || ',' || rows[i] || '}';
+    END LOOP;
+    shown := '{"leaseId":' || coalesce(to_json(j->>'leaseId')::text, 'null') || ',"draft":' || to_json(j->>'text')::text
+      || ',"nowMs":' || q_now[q] || ',"buckets":[' || shown || ']}';
+    IF j->>'leaseId' IS NOT NULL THEN
+      INSERT INTO @.lease (namespace, id, entity, resource, due_at_ms, version, body)
+      VALUES (ns, j->>'leaseId', j->>'entity', j->>'resource', q_now[q] + (j->>'hold')::bigint, nextval('"@schema".stamp'), shown::json);
+    END IF;
+    IF j->>'key' IS NOT NULL THEN
+      UPDATE @.lease_key t SET version = nextval('"@schema".stamp'), forget_at_ms = q_now[q] + 86400000,
+        body = json_build_object('mark', t.body->'mark', 'fingerprint', t.body->'fingerprint', 'untilMs', t.body->'untilMs',
+          'forgottenAtMs', q_now[q] + 86400000, 'drafted', shown::json)
+      WHERE t.namespace = ns AND t.key = j->>'key';
+    END IF;
   END LOOP;
   told := '"generation":' || gen || ',"serverMs":' || server_ms || ',"rows":[' || said || '],"replies":[' || told || ']}';
   -- A batch that has changed nothing may be done again: nothing is written for it.

@@ -1,0 +1,105 @@
+import type { Amount } from "../domain/amounts.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
+import type { LeaseLevel, LeaseRecord } from "../domain/lease-record.ts";
+import type { Limit } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import type { LimitStanding } from "../domain/limit-standing.ts";
+import { draftFrom, type StoredDraft } from "../domain/stored-draft.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import { standingsOfParts } from "../engine/standing.ts";
+import type { TakenAnswer } from "../ports/bucket-store.ts";
+import type { DraftedTake, LeaseForm } from "../ports/lease-form.ts";
+import type { LeaseWrite } from "../ports/lease-write.ts";
+import { type LeaseView, viewOf } from "./lease-view.ts";
+import { type RecordedDemand, type RecordedPart, recordOf } from "./record-of.ts";
+
+/** A take that was granted, as it is answered and remembered. JSON-safe. */
+export interface LeaseAnswer {
+  readonly lease: LeaseView;
+  /** How every limit stands that was taken from: for header fields. */
+  readonly standings: readonly LimitStanding[];
+}
+
+/** What a take is written down as, and answered with. */
+export interface WrittenTake {
+  readonly write: LeaseWrite;
+  readonly answer: LeaseAnswer;
+}
+
+/** `record`: of what was taken. */
+export function writtenOf(
+  record: LeaseRecord,
+  { holdMs, namespace, key }: Omit<StoredDraft, "record">,
+  parts: readonly RecordedPart[],
+  calendar: Calendar,
+): WrittenTake {
+  const view = viewOf(record, namespace);
+  const lease: LeaseView = holdMs > 0 ? view : { ...view, leaseId: null, status: "settled", expiresAtMs: null };
+  const answer = { lease, standings: standingsOfParts(parts, calendar) };
+  const finish = key && { ...key, answer: JSON.stringify(answer), nowMs: record.openedAtMs };
+  return { write: { record: holdMs > 0 ? record : undefined, finish }, answer };
+}
+
+/** How stored drafts are read. */
+export function leaseForm(calendar: Calendar): LeaseForm {
+  return {
+    writeOf: ({ leaseId, text }, taken) => {
+      const { record: drafted, ...rest } = draftFrom(leaseId ?? "", text);
+      const parts = partsOf(drafted, taken, calendar);
+      const { openedAtMs, expiresAtMs, ...terms } = drafted;
+      const endsAtMs = taken.nowMs + (expiresAtMs - openedAtMs);
+      const record = recordOf(parts, { ...terms, openedAtMs: taken.nowMs, expiresAtMs: endsAtMs });
+      return writtenOf(record, rest, parts, calendar).write;
+    },
+  };
+}
+
+function partsOf(drafted: LeaseRecord, { nowMs, stateOf }: DraftedTake, calendar: Calendar): readonly RecordedPart[] {
+  const parts = drafted.resources.map(({ resource, levels }, i) => ({
+    resource,
+    demands: levels.map((level, j) => demandOf(level, resource, takeAt(drafted, i, j))),
+  }));
+  const all = parts.flatMap(({ demands }) => demands);
+  const answerOf = ({ bucket, link }: RecordedDemand): TakenAnswer => {
+    const state = stateOf(bucket.id);
+    const isBypassed = link.access === "bypass";
+    // Resources that share a total have taken from it once, all of theirs together.
+    const take = all.flatMap((one) => (one.bucket.id === bucket.id ? one.take : []));
+    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, named(take), nowMs, calendar);
+    return { kind: "taken", state, ticket };
+  };
+  return parts.map(({ resource, demands }) => ({
+    ...{ resource, demands, takenAtMs: nowMs },
+    taken: demands.filter(({ take }) => take.length > 0).map(answerOf),
+  }));
+}
+
+function demandOf(
+  { entityId, total, limits, charged, origin, bypass }: LeaseLevel,
+  resource: string,
+  take: readonly Amount[],
+) {
+  const bucket: BucketKey = bucketKey(entityId, total === true ? TOTAL_RESOURCE : resource);
+  const shown = charged?.map((name) => limits.find((limit) => limit.name === name) as Limit);
+  return {
+    ...{
+      bucket,
+      set: limitSet(limits),
+      origin,
+      take,
+      link: { access: bypass ? ("bypass" as const) : ("enforce" as const) },
+    },
+    ...(shown === undefined ? {} : { limits: shown }),
+  };
+}
+
+function takeAt({ holdings }: LeaseRecord, resource: number, level: number): readonly Amount[] {
+  return holdings.find(({ at }) => at[0] === resource && at[1] === level)?.held ?? [];
+}
+
+/** Each limit once. */
+function named(amounts: readonly Amount[]): readonly Amount[] {
+  return amounts.filter(({ limit }, i) => amounts.findIndex((one) => one.limit === limit) === i);
+}

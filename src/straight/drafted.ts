@@ -1,0 +1,28 @@
+import type { BucketState } from "../domain/bucket-state.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import type { DraftedLease } from "../ports/batch-store.ts";
+import type { LeaseForm } from "../ports/lease-form.ts";
+import type { LeaseWrite } from "../ports/lease-write.ts";
+import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
+import { shapeFrom } from "../stored/shape.ts";
+import { recordOf, withLevels } from "./row-codec.ts";
+
+/** What a take has written down of a draft stands for this record, and this answer. */
+export function draftedWrite(
+  { buckets, nowMs, ...draft }: DraftedLease,
+  form: LeaseForm,
+  calendar: CronCheck,
+): LeaseWrite {
+  const stateOf = (id: string): BucketState => {
+    const found = buckets.find(({ key }) => key.id === id) as DraftedLease["buckets"][number];
+    const { key, row, levels } = found;
+    const shape = shapeFrom(row.limitsText ?? "", calendar);
+    const record = shape && recordOf(shape, row);
+    if (record === undefined) {
+      throw new ItemUnreadable({ bucket: key, shard: 0 }, { ...LEVEL_DAMAGE, value: row.tokensMilli });
+    }
+    return withLevels(record, levels.tokensMilli, levels.windows, levels.validUntilMs);
+  };
+  return form.writeOf(draft, { nowMs, stateOf });
+}
