@@ -66,7 +66,12 @@ export interface Brought {
 
 export interface BatchBucket {
   readonly key: BucketKey;
-  readonly brought: Brought | undefined;
+  readonly brought: BatchBrought | undefined;
+}
+
+export interface BatchBrought extends Brought {
+  /** The request that it was worked out for, by its place: where that is `stale`, `clock` or `keyLost`, nothing is brought. */
+  readonly request: number;
 }
 
 /** What one request does to one bucket; its amounts are by the place of the limit in the row. */

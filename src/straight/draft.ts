@@ -13,6 +13,8 @@ export interface DraftBucket {
   readonly known: KnownRow | undefined;
   /** Undefined: none is known, and only credits were asked for so far. */
   ready: BucketRecord | undefined;
+  /** The request that it is ready for, by its place in the batch. */
+  request: number;
   /** The limits that credits expect of a row that is not known. */
   guessed: Shape | undefined;
 }
@@ -45,7 +47,7 @@ export class BatchDraft {
       const ready = readyFor(slot.ready ?? slot.known?.record, call.kind, part, context);
       const isSettled = slot.ready !== undefined;
       if (isSettled && ready !== slot.ready) return this.#requests.length === 0 ? this.#first(call, context) : false;
-      slots.set(part.of.bucket.id, { ...slot, ready });
+      slots.set(part.of.bucket.id, isSettled ? slot : { ...slot, ready, request: this.#requests.length });
     }
     if (this.#requests.length > 0 && this.#buckets.size + slots.size > BUCKETS_MAX) return false;
     this.#keep(slots);
@@ -63,10 +65,10 @@ export class BatchDraft {
   }
 
   batch(head: Pick<Batch, "namespaceId" | "lane" | "seq" | "countsUsage" | "aheadMaxMs">): Batch {
-    const buckets = this.buckets.map(({ key, known, ready }): BatchBucket => {
+    const buckets = this.buckets.map(({ key, known, ready, request }): BatchBucket => {
       if (ready === undefined || ready === known?.record) return { key, brought: undefined };
       const row = rowOf(ready, this.#signatureOf);
-      return { key, brought: { version: known?.version ?? 0, row, left: ready.left } };
+      return { key, brought: { version: known?.version ?? 0, row, left: ready.left, request } };
     });
     return { ...head, buckets, requests: this.#requests };
   }
@@ -96,6 +98,7 @@ export class BatchDraft {
       key: of.bucket,
       known: this.#knownOf(id),
       ready: undefined,
+      request: 0,
       guessed: undefined,
     };
   }

@@ -10,6 +10,7 @@ import type {
   RecordKey,
   RecordKind,
   RecordList,
+  RecordPut,
   RecordStore,
   StoredRecord,
   SumQuery,
@@ -17,6 +18,17 @@ import type {
 } from "../ports/record-store.ts";
 import { type AuditRow, listedIn, type TableRow, type TableRows } from "./record-lists.ts";
 import { type CountedHour, refusalHours, summed } from "./record-sums.ts";
+
+/** What takes keep beside the records, in the same store. */
+export interface KeptByTakes {
+  /** What buckets and the hours that left them have counted. */
+  hoursIn(scope: string): readonly CountedHour[];
+  dropEntity(scope: string, entityId: string): void;
+  /** Answers how many rows went. */
+  dropSome(scope: string, limitMax: number): number;
+  /** Hours of usage that began then or before. Answers how many rows went. */
+  dropHours(untilMs: number): number;
+}
 
 /**
  * Records in memory, as a real store keeps them: bodies are JSON, a commit is all or nothing, and every call takes a turn, so that calls
@@ -28,6 +40,30 @@ export class RecordTable implements RecordStore, TableRows {
   #audit: AuditRow[] = [];
   #usage: (CountedHour & { readonly scope: string })[] = [];
   #stamp = 0;
+  #takes: KeptByTakes | undefined;
+
+  /** From now on these are part of what is counted, and deleted. */
+  join(takes: KeptByTakes): void {
+    this.#takes = takes;
+  }
+
+  /** As a take in the same store reads and writes it, within its own step. */
+  readAtOnce(scope: string, key: RecordKey): StoredRecord | undefined {
+    return copyOf(this.#row(scope, key));
+  }
+
+  putAtOnce(scope: string, { kind, key, by, body }: RecordPut): void {
+    const row = { scope: scopeOf(scope, kind), kind, key, by, body: asJson(body), version: ++this.#stamp };
+    this.#rows.set(idOf(scope, { kind, key }), row);
+  }
+
+  log(scope: string, event: AuditEvent): void {
+    this.#audit.push({ id: ++this.#stamp, scope, event: asJson(event) as AuditEvent });
+  }
+
+  generationOf(scope: string): number {
+    return this.#generations.get(scope) ?? 0;
+  }
 
   /** What takes have counted, for reading; a real store's takes write it. */
   count(scope: string, hour: CountedHour): void {
@@ -36,7 +72,7 @@ export class RecordTable implements RecordStore, TableRows {
 
   async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
     await Promise.resolve();
-    return { generation: this.#generationOf(scope), records: keys.map((key) => copyOf(this.#row(scope, key))) };
+    return { generation: this.generationOf(scope), records: keys.map((key) => copyOf(this.#row(scope, key))) };
   }
 
   async list(
@@ -47,7 +83,7 @@ export class RecordTable implements RecordStore, TableRows {
   ): Promise<ListedRecords> {
     await Promise.resolve();
     const records = listedIn(this, scope, list, after).slice(0, limitMax).map(detached);
-    return { generation: this.#generationOf(scope), records };
+    return { generation: this.generationOf(scope), records };
   }
 
   async commit({ scope, guard, puts, deletes, event, bumps, sent }: RecordCommit): Promise<CommitReply> {
@@ -59,25 +95,20 @@ export class RecordTable implements RecordStore, TableRows {
     if (wasMade) return { kind: "done", generations: this.#generationsOf(bumps), deleted: 0 };
     const holds =
       guard.kind === "generation"
-        ? guard.generation === this.#generationOf(scope)
+        ? guard.generation === this.generationOf(scope)
         : guard.versions.every((key) => (this.#row(scope, key)?.version ?? 0) === key.version);
     if (!holds) return { kind: "moved" };
     let deleted = 0;
     for (const each of deletes) deleted += this.#delete(scope, each);
-    for (const { kind, key, by, body } of puts) {
-      const row = { scope: scopeOf(scope, kind), kind, key, by, body: asJson(body), version: ++this.#stamp };
-      this.#rows.set(idOf(scope, { kind, key }), row);
-    }
-    for (const bumped of bumps) this.#generations.set(bumped, this.#generationOf(bumped) + 1);
-    if (event !== undefined) {
-      this.#audit.push({ id: ++this.#stamp, scope: event.auditIn, event: asJson(event.event) as AuditEvent });
-    }
+    for (const put of puts) this.putAtOnce(scope, put);
+    for (const bumped of bumps) this.#generations.set(bumped, this.generationOf(bumped) + 1);
+    if (event !== undefined) this.log(event.auditIn, event.event);
     return { kind: "done", generations: this.#generationsOf(bumps), deleted };
   }
 
   async sums(scope: string, query: SumQuery): Promise<Sums> {
     await Promise.resolve();
-    const usage = this.#usage.filter((hour) => hour.scope === scope);
+    const usage = [...this.#usage.filter((hour) => hour.scope === scope), ...(this.#takes?.hoursIn(scope) ?? [])];
     return summed(query.kind === "usage" ? usage : refusalHours(this.of(scope, "refusal")), query);
   }
 
@@ -94,7 +125,8 @@ export class RecordTable implements RecordStore, TableRows {
     const usage =
       usageUntilMs === undefined ? [] : this.#usage.filter(({ hourMs }) => hourMs <= usageUntilMs).slice(0, limitMax);
     this.#usage = this.#usage.filter((hour) => !usage.includes(hour));
-    return old.length + audit.length + usage.length;
+    const hours = usageUntilMs === undefined ? 0 : (this.#takes?.dropHours(usageUntilMs) ?? 0);
+    return old.length + audit.length + usage.length + hours;
   }
 
   of(scope: string, kind: RecordKind): readonly TableRow[] {
@@ -110,6 +142,7 @@ export class RecordTable implements RecordStore, TableRows {
       const { entityId } = what;
       this.#drop((row) => row.scope === scope && isOfEntity(row, entityId), Number.POSITIVE_INFINITY);
       this.#usage = this.#usage.filter((hour) => hour.scope !== scope || hour.key[0] !== entityId);
+      this.#takes?.dropEntity(scope, entityId);
       return 0;
     }
     if (what.kind === "someIn") {
@@ -118,7 +151,8 @@ export class RecordTable implements RecordStore, TableRows {
       this.#usage = this.#usage.filter((hour) => !usage.includes(hour));
       const audit = this.audit(namespaceId).slice(0, limitMax - usage.length);
       this.#audit = this.#audit.filter((row) => !audit.includes(row));
-      const gone = usage.length + audit.length;
+      const buckets = this.#takes?.dropSome(namespaceId, limitMax - usage.length - audit.length) ?? 0;
+      const gone = usage.length + audit.length + buckets;
       return gone + this.#drop((row) => row.scope === namespaceId, limitMax - gone);
     }
     this.#rows.delete(idOf(scope, what));
@@ -135,12 +169,8 @@ export class RecordTable implements RecordStore, TableRows {
     return this.#rows.get(idOf(scope, key));
   }
 
-  #generationOf(scope: string): number {
-    return this.#generations.get(scope) ?? 0;
-  }
-
   #generationsOf(scopes: readonly string[]): ReadonlyMap<string, number> {
-    return new Map(scopes.map((scope) => [scope, this.#generationOf(scope)]));
+    return new Map(scopes.map((scope) => [scope, this.generationOf(scope)]));
   }
 }
 

@@ -2,15 +2,18 @@ import { levelMilli } from "../bucket/level.ts";
 import { credit, debit, take } from "../bucket/take.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
+import { LEASE_REMEMBERED_MS } from "../domain/lease-record.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { HOUR_MS, overdraftOf } from "../domain/usage.ts";
 import type {
   Batch,
   BatchClaim,
+  BatchLease,
   BatchReply,
   BatchRequest,
   BatchStore,
   ClaimLevels,
+  DraftedLease,
   LeftUsage,
   OperationKey,
   RequestReply,
@@ -23,7 +26,10 @@ import type {
   VersionedRow,
 } from "../ports/batch-store.ts";
 import type { BucketOwner } from "../ports/bucket-store.ts";
+import type { KeyMark } from "../ports/lease-write.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../stored/cursor.ts";
+import type { CountedHour } from "./record-sums.ts";
+import type { KeptByTakes, RecordTable } from "./record-table.ts";
 
 /** Usage that has left the rows: millitokens by namespace, bucket, hour and counter. */
 export type UsageTable = Map<string, bigint>;
@@ -44,8 +50,9 @@ const AGAIN = Symbol("again");
  * A `BatchStore` in memory, by the functions of `bucket/`: what a take in a database has to answer, and what the simulation runs on.
  * Every call is one step.
  */
-export class StraightStore implements BatchStore {
+export class StraightStore implements BatchStore, KeptByTakes {
   readonly #serverMs: () => number;
+  readonly #records: RecordTable | undefined;
   readonly rows = new Map<string, VersionedRow>();
   readonly usage: UsageTable = new Map();
   readonly generations = new Map<string, number>();
@@ -53,19 +60,33 @@ export class StraightStore implements BatchStore {
   #version = 0;
   readonly #operations = new Map<string, { readonly atMs: number; readonly amountsText: string }>();
 
-  constructor(serverMs: () => number) {
+  /** `records`: of the same store, whose configuration and leases takes go by; undefined: `generations` has that of each namespace. */
+  constructor(serverMs: () => number, records?: RecordTable) {
     this.#serverMs = serverMs;
+    this.#records = records;
+    records?.join(this);
   }
 
   async apply(batch: Batch): Promise<BatchReply> {
     const lane = this.#lanes.get(batch.lane);
     if (lane !== undefined && lane.seq === batch.seq) return { ...lane.reply, repeated: true };
     if (lane !== undefined && lane.seq > batch.seq) return { kind: "superseded" };
-    const work = new BatchWork(batch, this);
-    const generation = this.generations.get(batch.namespaceId) ?? 0;
+    const generation = this.#records?.generationOf(batch.namespaceId) ?? this.generations.get(batch.namespaceId) ?? 0;
     const serverMs = this.#serverMs();
-    const replies = batch.requests.map((request) => work.run(request, generation, serverMs));
+    const refused = batch.requests.map((request) => this.#refusedAtOnce(batch, request, generation, serverMs));
+    const work = new BatchWork(batch, this, (request) => refused[request] !== undefined);
+    const replies = batch.requests.map((request, i) => refused[i] ?? work.run(request));
     const { rows, isWritten } = work.written();
+    for (const [i, { draft, nowMs, claims }] of batch.requests.entries()) {
+      const reply = replies[i];
+      if (draft === undefined || reply?.kind !== "applied") continue;
+      const buckets = claims.map(({ bucket }, c) => {
+        const { key } = batch.buckets[bucket] as Batch["buckets"][0];
+        const { limitsText } = this.rows.get(idIn(batch.namespaceId, key)) as VersionedRow;
+        return { key, levels: reply.claims[c] as ClaimLevels, row: { ...(rows[bucket] as SeenRow), limitsText } };
+      });
+      this.#draftWritten(batch.namespaceId, draft, { leaseId: draft.leaseId, text: draft.text, nowMs, buckets });
+    }
     const reply = { kind: "done", repeated: false, generation, serverMs, rows, replies } as const;
     if (isWritten) this.#lanes.set(batch.lane, { seq: batch.seq, reply });
     return reply;
@@ -79,6 +100,8 @@ export class StraightStore implements BatchStore {
     const id = idIn(namespaceId, bucket);
     const version = this.rows.get(id)?.version ?? 0;
     if (version !== brought.version) return { kind: "moved" };
+    if (this.#records !== undefined && !isActive(this.#records, namespaceId)) return { kind: "namespaceGone" };
+    this.#records?.log(namespaceId, operation.event);
     this.rows.set(id, { ...brought.row, version: this.nextVersion() });
     this.count(id, brought.left);
     this.#operations.set(name, { atMs: operation.nowMs, amountsText: JSON.stringify(amounts) });
@@ -135,6 +158,82 @@ export class StraightStore implements BatchStore {
     return forgotten;
   }
 
+  /** What is refused whatever the rows are. */
+  #refusedAtOnce(batch: Batch, request: BatchRequest, generation: number, serverMs: number): RequestReply | undefined {
+    const { aheadMaxMs, namespaceId } = batch;
+    if (aheadMaxMs !== undefined && request.nowMs > serverMs + aheadMaxMs) return { kind: "clock" };
+    if (request.generation !== undefined && request.generation !== generation) return { kind: "stale" };
+    return this.#isKeyOurs(namespaceId, request.draft?.key) ? undefined : { kind: "keyLost" };
+  }
+
+  #isKeyOurs(namespaceId: string, mark: KeyMark | undefined): boolean {
+    if (mark === undefined) return true;
+    const body = this.#records?.readAtOnce(namespaceId, { kind: "leaseKey", key: [mark.key] })?.body as
+      | KeyBody
+      | undefined;
+    return body?.mark === mark.mark && body.answer === undefined && body.drafted === undefined;
+  }
+
+  #draftWritten(
+    namespaceId: string,
+    { leaseId, entityId, resource, holdMs, key }: BatchLease,
+    drafted: DraftedLease,
+  ): void {
+    const { nowMs } = drafted;
+    const body = { draft: drafted };
+    if (leaseId !== undefined) {
+      const by = { entityId, resource, dueAtMs: nowMs + holdMs, forgottenAtMs: undefined };
+      this.#records?.putAtOnce(namespaceId, { kind: "lease", key: [leaseId], by, body });
+    }
+    if (key === undefined) return;
+    const known = this.#records?.readAtOnce(namespaceId, { kind: "leaseKey", key: [key.key] })?.body as KeyBody;
+    const forgottenAtMs = nowMs + LEASE_REMEMBERED_MS;
+    const answered = { ...known, forgottenAtMs, drafted: body };
+    this.#records?.putAtOnce(namespaceId, { kind: "leaseKey", key: [key.key], by: { forgottenAtMs }, body: answered });
+  }
+
+  hoursIn(scope: string): readonly CountedHour[] {
+    const open = this.#keysIn(scope).map(({ entityId, resource, id }) => {
+      const { hourMs, requests, levels } = this.rows.get(`${scope}\n${id}`) as VersionedRow;
+      const counts = levels.flatMap(({ name, countedMilli }) =>
+        countedMilli === null ? [] : [[name, BigInt(countedMilli)]],
+      );
+      const all = requests === 0 ? counts : [...counts, ["#requests", BigInt(requests)]];
+      return { hourMs, key: [entityId, resource], counts: Object.fromEntries(all) as Record<string, bigint> };
+    });
+    const left = Array.from(this.usage, ([name, milli]) => {
+      const [namespace, entityId = "", resource = "", hourMs, counter = ""] = name.split("\n");
+      return { namespace, hourMs: Number(hourMs), key: [entityId, resource], counts: { [counter]: milli } };
+    });
+    return [
+      ...open.filter(({ counts }) => Object.keys(counts).length > 0),
+      ...left.filter((one) => one.namespace === scope),
+    ];
+  }
+
+  dropEntity(scope: string, entityId: string): void {
+    for (const kept of [this.rows, this.usage, this.#operations]) {
+      for (const name of kept.keys()) if (name.startsWith(`${scope}\n${entityId}\n`)) kept.delete(name);
+    }
+  }
+
+  dropSome(scope: string, limitMax: number): number {
+    let dropped = 0;
+    for (const kept of [this.rows, this.#operations, this.usage]) {
+      for (const name of [...kept.keys()].filter((one) => one.startsWith(`${scope}\n`)).slice(0, limitMax - dropped)) {
+        kept.delete(name);
+        dropped++;
+      }
+    }
+    return dropped;
+  }
+
+  dropHours(untilMs: number): number {
+    const old = [...this.usage.keys()].filter((name) => Number(name.split("\n")[3]) <= untilMs);
+    for (const name of old) this.usage.delete(name);
+    return old.length;
+  }
+
   /** Never the same twice: a row that is made anew is another one. */
   nextVersion(): number {
     return ++this.#version;
@@ -171,14 +270,14 @@ class BatchWork {
   readonly #rows: (Working | undefined)[];
   #left: { readonly id: string; readonly usage: LeftUsage }[] = [];
 
-  constructor(batch: Batch, store: StraightStore) {
+  constructor(batch: Batch, store: StraightStore, isRefused: (request: number) => boolean) {
     this.#batch = batch;
     this.#store = store;
     this.#rows = batch.buckets.map(({ key, brought }): Working | undefined => {
       const id = idIn(batch.namespaceId, key);
       const stored = store.rows.get(id);
       const version = stored?.version ?? 0;
-      if (brought === undefined || brought.version !== version) {
+      if (brought === undefined || brought.version !== version || isRefused(brought.request)) {
         return stored && { key, row: stored, version, isChanged: false, isShown: false };
       }
       for (const usage of brought.left) this.#left.push({ id, usage });
@@ -186,10 +285,7 @@ class BatchWork {
     });
   }
 
-  run(request: BatchRequest, generation: number, serverMs: number): RequestReply {
-    const { aheadMaxMs } = this.#batch;
-    if (aheadMaxMs !== undefined && request.nowMs > serverMs + aheadMaxMs) return { kind: "clock" };
-    if (request.generation !== undefined && request.generation !== generation) return { kind: "stale" };
+  run(request: BatchRequest): RequestReply {
     const before = this.#rows.map((row) => row && { ...row });
     const leftBefore = this.#left;
     const outcomes = request.claims.map((claim) => this.#claimed(request, claim));
@@ -347,6 +443,18 @@ function seen({ levels, limitsText, ...row }: StraightRow, version: number, isSh
     topUpsMilli: levels.map((level) => level.topUpMilli),
     resets: levels.map((level) => level.resets),
   };
+}
+
+/** As records/leases.ts has it. */
+interface KeyBody {
+  readonly mark: string;
+  readonly answer?: string;
+  readonly drafted?: unknown;
+}
+
+function isActive(records: RecordTable, namespaceId: string): boolean {
+  const found = records.readAtOnce("", { kind: "namespace", key: [namespaceId] })?.body;
+  return (found as { readonly status?: string } | undefined)?.status === "active";
 }
 
 function idIn(namespaceId: string, { id }: BucketKey): string {

@@ -9,7 +9,9 @@ import type { Store } from "../../src/ports/store.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { straightWorld } from "../../src/testing/straight-whole.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
+import { straightProcess } from "../straight/process.ts";
 
 const calendar = createCalendar();
 
@@ -27,6 +29,7 @@ export const EVERY_STORE: readonly (readonly [
   ["memory with a deny memory", () => ({ store: openMemory(), options: { denyMemoryMs: 1_000 } })],
   ["SQLite", (_, t) => ({ store: openFile(t), options: {} })],
   ["conditional writes", (clock) => ({ store: openProtocol(clock, 0), options: {} })],
+  ["batches", (clock) => ({ store: openBatches(clock), options: {} })],
   // The engine's own memory would answer first.
   [
     "conditional writes that remember refusals themselves",
@@ -54,4 +57,10 @@ function openProtocol(clock: SimulatedClock, denyMemoryMs: number): Store {
   const writesPerSecond = Number.POSITIVE_INFINITY;
   const world = conditionalWorld({ now: () => clock.now(), random, writesPerSecond, staleMs: 0 }, calendar);
   return openConditional(world, { clock, random: () => random.next(), denyMemoryMs });
+}
+
+function openBatches(clock: SimulatedClock): Store {
+  const world = straightWorld(() => clock.now());
+  const random = new SeededRandom(1);
+  return straightProcess(world, { line: world.batches, random, calendar, coalesce: true, laneCount: 3, clock });
 }

@@ -9,8 +9,9 @@ import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
 import { type Ground, type GroundContext, groundOn } from "./ground.ts";
+import { straightGround } from "./straight-ground.ts";
 
-export const STORE_KINDS = ["memory", "sqlite", "conditional"] as const;
+export const STORE_KINDS = ["memory", "sqlite", "conditional", "straight"] as const;
 
 export type StoreKind = (typeof STORE_KINDS)[number];
 
@@ -35,6 +36,8 @@ export function openFor(kind: StoreKind, seed: number): Opened {
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
       return { ground: conditionalGround, oneZone: true, close: () => {} };
+    case "straight":
+      return { ground: straightGround, close: () => {} };
   }
 }
 

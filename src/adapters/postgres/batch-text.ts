@@ -87,6 +87,7 @@ function broughtText(buckets: readonly BatchBucket[]): string | null {
       : [
           {
             i: i + 1,
+            request: bucket.brought.request + 1,
             version: bucket.brought.version,
             left: leftRows(bucket.brought.left),
             ...rowJson(bucket.brought.row),

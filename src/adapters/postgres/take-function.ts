@@ -44,6 +44,7 @@ DECLARE
   now_ms bigint; kind smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; counted bigint;
   is_again boolean; is_gone boolean; is_deep boolean; is_any_short boolean; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; first_amount integer[] := array_fill(0, ARRAY[cardinality(c_bucket)]);
+  q_refused text[] := array_fill(NULL::text, ARRAY[cardinality(q_kind)]);
   ordered integer[]; made integer; rows text[] := '{}';
   -- By request: the place of its draft among \`drafts\`. Those whose key is no longer theirs, and what those that were applied left.
   d_at integer[] := array_fill(NULL::integer, ARRAY[cardinality(q_kind)]); d_lost integer[] := '{}';
@@ -102,10 +103,19 @@ BEGIN
     b_sessions[i] := 0 < ANY (r.reset_after);
   END LOOP;
 
-  -- What is brought replaces a row of exactly that version; where there is none, it is worked with, and stored once it is taken from.
+  FOR q IN 1 .. cardinality(q_kind) LOOP
+    q_refused[q] := CASE
+      WHEN ahead_max_ms IS NOT NULL AND q_now[q] > server_ms + ahead_max_ms THEN '{"kind":"clock"}'
+      WHEN q_gen[q] <> gen THEN '{"kind":"stale"}'
+      WHEN q = ANY (d_lost) THEN '{"kind":"keyLost"}'
+    END;
+  END LOOP;
+
+  -- What is brought replaces a row of exactly that version, unless the request that it was worked out for is refused: a reading that is
+  -- ahead must not get into a row, nor limits that are no longer. Where there is none, it is worked with, and stored once it is taken from.
   FOR j IN SELECT value FROM jsonb_array_elements(brought) LOOP
     i := (j->>'i')::integer;
-    CONTINUE WHEN coalesce(b_version[i], 0) <> (j->>'version')::bigint;
+    CONTINUE WHEN coalesce(b_version[i], 0) <> (j->>'version')::bigint OR q_refused[(j->>'request')::integer] IS NOT NULL;
     b_new[i] := b_version[i] IS NULL;
     IF NOT b_new[i] THEN b_changed[i] := 2; END IF;
     b_version[i] := (j->>'version')::bigint;
@@ -136,9 +146,7 @@ BEGIN
   FOR q IN 1 .. cardinality(q_kind) LOOP
     kind := q_kind[q]; now_ms := q_now[q]; first := last + 1; last := last + q_claims[q];
     IF q > 1 THEN told := told || ','; END IF;
-    IF ahead_max_ms IS NOT NULL AND now_ms > server_ms + ahead_max_ms THEN told := told || '{"kind":"clock"}'; CONTINUE; END IF;
-    IF q_gen[q] <> gen THEN told := told || '{"kind":"stale"}'; CONTINUE; END IF;
-    IF q = ANY (d_lost) THEN told := told || '{"kind":"keyLost"}'; CONTINUE; END IF;
+    IF q_refused[q] IS NOT NULL THEN told := told || q_refused[q]; CONTINUE; END IF;
     c_said := '{}';
     was_at := '{}'; was_tokens := '{}'; was_counted := '{}'; was_window := '{}';
     was_bucket := '{}'; was_valid := '{}'; was_renew := '{}'; was_written := '{}'; was_requests := '{}'; was_changed := '{}';

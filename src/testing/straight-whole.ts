@@ -1,0 +1,88 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import type { Retention } from "../domain/retention.ts";
+import type { BatchStore, DraftedLease } from "../ports/batch-store.ts";
+import type { BucketStore } from "../ports/bucket-store.ts";
+import type { LeaseForm } from "../ports/lease-form.ts";
+import type { Store } from "../ports/store.ts";
+import type { Digest, Random, Turns } from "../ports/system.ts";
+import { namespacePut } from "../records/bodies.ts";
+import { REGISTRY } from "../records/keys.ts";
+import type { LeasesByTakes } from "../records/leases.ts";
+import { DEFAULT, RecordNamespaces } from "../records/namespaces.ts";
+import { recordParts } from "../records/parts.ts";
+import { recordScope } from "../records/scope.ts";
+import { draftedWrite } from "../straight/drafted.ts";
+import type { Waiting } from "../straight/lane.ts";
+import { recordOfRow } from "../straight/row-codec.ts";
+import { StraightTakes } from "../straight/takes.ts";
+import { overriding } from "./overriding.ts";
+import { RecordTable } from "./record-table.ts";
+import { StraightStore } from "./straight-store.ts";
+
+/** What all processes on one store share: takes in batches, and records. */
+export interface StraightWorld {
+  readonly batches: StraightStore;
+  readonly records: RecordTable;
+}
+
+/** A new, empty store. */
+export function straightWorld(serverMs: () => number): StraightWorld {
+  const records = new RecordTable();
+  records.putAtOnce(REGISTRY, namespacePut(DEFAULT));
+  return { batches: new StraightStore(serverMs, records), records };
+}
+
+/** One process on it. */
+export interface StraightProcess {
+  /** The way of its batches to the store. */
+  readonly line: BatchStore;
+  readonly turns: Turns;
+  readonly waiting: Waiting;
+  readonly digest: Digest;
+  readonly random: Random;
+  readonly calendar: Calendar;
+  readonly leaseForm: LeaseForm;
+  readonly retention: Retention;
+  readonly coalesce: boolean;
+  readonly laneCount: number;
+}
+
+/** A whole store on takes in batches, as one on a database is, in memory. */
+export function openStraight({ batches, records }: StraightWorld, process: StraightProcess): Store {
+  const { line, calendar, retention, leaseForm, ...rest } = process;
+  const parts = recordParts(records);
+  const takes = new StraightTakes({
+    ...{ ...rest, store: line, calendar, requireOpen: () => {}, clock: undefined },
+    countsUsage: retention.usageKeepMs !== undefined,
+    onAnswer: ({ namespaceId, generation }) => parts.generations.note(namespaceId, generation),
+  });
+  const leases: LeasesByTakes = {
+    isWrittenByTake: true,
+    writeOf: (body) => {
+      if (typeof body !== "object" || body === null || !("draft" in body)) return undefined;
+      return draftedWrite(body.draft as DraftedLease, leaseForm, calendar);
+    },
+  };
+  return {
+    name: "straight",
+    atomicBucketsMax: Number.POSITIVE_INFINITY,
+    namespaces: new RecordNamespaces(parts),
+    scope: (namespaceId) => ({
+      ...recordScope(parts, namespaceId, { retention, takes: leases }),
+      buckets: overriding<BucketStore>(
+        takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
+        // At once, for whoever looks at the store between two of its steps.
+        {
+          read: (keys: readonly BucketKey[]) =>
+            keys.map((key) => {
+              const row = batches.rows.get(`${namespaceId}\n${key.id}`);
+              return row === undefined ? undefined : recordOfRow(row, key, calendar).state;
+            }),
+        },
+      ),
+    }),
+    ping: () => {},
+    close: () => takes.drained(),
+  };
+}
