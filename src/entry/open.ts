@@ -20,7 +20,7 @@ import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
-import type { PostgresStoreOptions } from "./postgres.ts";
+import type { PostgresClient, PostgresStoreOptions } from "./postgres.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 import { isAddress, isPostgresAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
 
@@ -81,6 +81,8 @@ export interface OpenOptions extends RetentionOptions {
   readonly durability?: "normal" | "full";
   /** PostgreSQL: how many connections are opened at most. Default: 4. */
   readonly poolMax?: number;
+  /** PostgreSQL with `client`: the schema that the tables are in. Default: `"zae_limiter"`. */
+  readonly schema?: string;
   /** DynamoDB: the AWS region. Default: as the AWS SDK finds it. */
   readonly region?: string;
   /** DynamoDB: another address, such as `http://localhost:8000` for DynamoDB Local. Default: the address of the region. */
@@ -88,10 +90,11 @@ export interface OpenOptions extends RetentionOptions {
   /** DynamoDB: the credentials, or a function that fetches them. Default: the provider chain of the AWS SDK. */
   readonly credentials?: Credentials | CredentialsProvider;
   /**
-   * DynamoDB: a `DynamoDBClient` to send requests with, at several times the CPU. The caller closes it. Default: the
-   * transport of this package.
+   * PostgreSQL, with the store `"postgres"`: a `pg.Pool`, a `pg.Client`, PGlite, or any object with `query(text, values)`.
+   * DynamoDB: a `DynamoDBClient` to send requests with, at several times the CPU. The caller closes it. Default:
+   * connections of this package.
    */
-  readonly client?: SdkClient;
+  readonly client?: PostgresClient | SdkClient;
   /**
    * DynamoDB: whether the Python original writes to this table too. Without it such a table is refused. Default:
    * `false`.
@@ -129,7 +132,7 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     auditKeepMs: true,
   },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
-  poolMax: true,
+  ...{ poolMax: true, schema: true },
 });
 
 /** How the stores that are more than memory are loaded, once one is asked for by its name. */
@@ -205,18 +208,10 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
     return store;
   }
   const isPostgres = store === "postgres" || (typeof store === "string" && isPostgresAddress(store));
-  if (options.durability !== undefined && !isPostgres && !(typeof store === "string" && store.startsWith("sqlite:"))) {
-    throw new ValidationError(
-      "option_invalid",
-      `durability is for SQLite and PostgreSQL, and the store is ${shownStore(store)}; leave it out.`,
-    );
-  }
-  if (options.poolMax !== undefined && !isPostgres) {
-    throw new ValidationError(
-      "option_invalid",
-      `poolMax is for PostgreSQL, and the store is ${shownStore(store)}; leave it out.`,
-    );
-  }
+  const isFile = typeof store === "string" && store.startsWith("sqlite:");
+  refuseOthers(options, ["poolMax", "schema"], store, isPostgres ? undefined : "PostgreSQL");
+  refuseOthers(options, ["durability"], store, isPostgres || isFile ? undefined : "SQLite and PostgreSQL");
+  refuseOthers(options, ["client"], store, isFile || store === "memory" ? "PostgreSQL and DynamoDB" : undefined);
   if (isPostgres) {
     const { openPostgres } = await loaders.postgres();
     return openPostgres({ ...postgresOptions(options), ...(store === "postgres" ? {} : { url: store as string }) });
@@ -235,14 +230,30 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   const stack = stackOf(store);
   if (stack !== undefined) {
     const { openDynamo } = await loaders.dynamodb();
-    return openDynamo({ ...DYNAMO_STORE.pick(options), stack });
+    return openDynamo({ ...DYNAMO_STORE.pick(options as OpenOptions & { client?: SdkClient }), stack });
   }
   throw storeUnknown(store);
 }
 
+/** What another store would pass over in silence. `whose`: the stores that know it; undefined: this one does. */
+function refuseOthers(
+  options: OpenOptions,
+  names: readonly ("poolMax" | "schema" | "durability" | "client")[],
+  store: unknown,
+  whose: string | undefined,
+): void {
+  const given = names.find((name) => options[name] !== undefined);
+  if (whose === undefined || given === undefined) return;
+  throw new ValidationError(
+    "option_invalid",
+    `${given} is for ${whose}, and the store is ${shownStore(store)}; leave it out, or name another store.`,
+  );
+}
+
 function postgresOptions(options: OpenOptions): PostgresStoreOptions {
-  const { create, durability, poolMax, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
-  const given = { create, durability, poolMax, coalesce, adminTimeoutMs, clock, usage, auditKeepMs };
+  const { create, durability, poolMax, schema, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
+  const client = options.client as PostgresClient | undefined;
+  const given = { create, durability, poolMax, client, schema, coalesce, adminTimeoutMs, clock, usage, auditKeepMs };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 

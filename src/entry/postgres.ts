@@ -1,4 +1,4 @@
-import { addressOf, checkSchema, isPostgresUrl, nameOf, SCHEMA_DEFAULT } from "../adapters/postgres/address.ts";
+import { addressOf, checkSchema, nameOf, SCHEMA_DEFAULT } from "../adapters/postgres/address.ts";
 import { Connection, type PostgresClient } from "../adapters/postgres/connection.ts";
 import { openPools } from "../adapters/postgres/pools.ts";
 import { ClientSession } from "../adapters/postgres/sessions.ts";
@@ -16,6 +16,7 @@ import { leaseForm } from "../leases/draft-form.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
+import { postgresUrlOf } from "./postgres-url.ts";
 import { type RetentionOptions, retentionOf } from "./retention.ts";
 
 export type { PostgresClient } from "../adapters/postgres/connection.ts";
@@ -93,7 +94,7 @@ async function connected(
       laneCount: LANES_OF_CLIENT,
     };
   }
-  const address = addressOf(urlOf(options));
+  const address = addressOf(postgresUrlOf(options.url, fromEnvironment("DATABASE_URL")));
   if (schema !== undefined) {
     throw new ValidationError(
       "option_invalid",
@@ -115,21 +116,6 @@ const POOL_DEFAULT = 4;
 
 /** A pool of the caller's may have one connection or a hundred. */
 const LANES_OF_CLIENT = 3;
-
-function urlOf({ url }: PostgresStoreOptions): string {
-  const found = url ?? fromEnvironment("DATABASE_URL");
-  if (found === undefined || found === "") {
-    throw new ValidationError(
-      "option_invalid",
-      'The store "postgres" goes by DATABASE_URL, which is not set; set it, or give postgres://user@host:5432/database.',
-    );
-  }
-  if (typeof found === "string" && isPostgresUrl(found)) return found;
-  throw new ValidationError(
-    "option_invalid",
-    "The address of the store does not begin with postgres:// or postgresql://.",
-  );
-}
 
 function both(name: "url" | "poolMax"): ValidationError {
   return new ValidationError(
