@@ -2,14 +2,12 @@ import { accessSync, constants } from "node:fs";
 import { dirname } from "node:path";
 import { LimiterError } from "../domain/errors.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
-import type { AddCheck, Check } from "./check.ts";
+import { type AddCheck, CHECKS, type Check, SERVER_CHECKS } from "./check.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
 import { schemaOf } from "./schema-of.ts";
 import { serviceUrl } from "./service-option.ts";
-import { chosenStore, type StoreTarget } from "./store-option.ts";
-
-const NAMES = ["store", "namespace", "version", "clock", "permissions"] as const;
+import { chosenStore, type PostgresTarget, type StoreTarget, type TableTarget } from "./store-option.ts";
 
 /** A machine whose clock is further off than this is likely to be refused by AWS before long. */
 const AHEAD_MAX_MS = 60_000;
@@ -19,11 +17,14 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
   const found: Check[] = [];
   const add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) =>
     found.push({ name, ok, detail, ...(remedy === undefined ? {} : { remedy }) });
-  if (serviceUrl(options, context) === undefined) await storeChecks(context, options, { found, add });
+  const isStore = serviceUrl(options, context) === undefined;
+  if (isStore) await storeChecks(context, options, { found, add });
   else await (await import("./service-checks.ts")).serviceChecks(context, options, add);
-  const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
+  const isServer = isStore && chosenStore(options, context).kind === "postgres";
+  const names: readonly Check["name"][] = isServer ? [...CHECKS, ...SERVER_CHECKS] : CHECKS;
+  const missing = names.filter((name) => found.every((check) => check.name !== name));
   const unknown = missing.map((name) => ({ name, ok: null, detail: "skipped: an earlier check failed" }));
-  return [...found, ...unknown].sort((a, b) => NAMES.indexOf(a.name) - NAMES.indexOf(b.name));
+  return [...found, ...unknown].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name));
 }
 
 async function storeChecks(
@@ -35,12 +36,15 @@ async function storeChecks(
   const timeoutMs = timeoutOf(options);
   const namespace = namespaceOf(context, options);
   try {
+    if (target.kind === "postgres") await lookedAt(target, timeoutMs, add);
     const limiter = await openLimiter(context, options, namespace);
     try {
       const { id } = await limiter.getNamespace(namespace);
       add("store", true, `${target.name} answers`);
       add("namespace", true, `${namespace} exists`);
-      await inspected(target, { namespaceId: id, timeoutMs, options }, add);
+      if (target.kind !== "dynamodb") add("version", true, `schema ${await schemaOf(target, options)}`);
+      if (target.kind === "sqlite") fileChecks(target.file, add);
+      if (target.kind === "dynamodb") await tableChecks(target.table, { namespaceId: id, timeoutMs }, add);
     } finally {
       await limiter.close();
     }
@@ -76,6 +80,11 @@ function addFault(
     add("permissions", false, message);
     return;
   }
+  // What this user lacks is told already; the server answered.
+  if (found.some((check) => check.name === "permissions" && check.ok === false)) {
+    add("store", true, `${target.name} answers`);
+    return;
+  }
   const isMissing = code === "store_not_found";
   add("store", false, message, isMissing ? initOf(target) : "See the message; --debug shows the cause.");
 }
@@ -104,21 +113,29 @@ function initOf(target: StoreTarget): string {
   return target.kind === "dynamodb" ? `zae-limiter init --stack ${target.table.stack}` : "zae-limiter init";
 }
 
-async function inspected(
-  target: StoreTarget,
-  { namespaceId, timeoutMs, options }: { namespaceId: string; timeoutMs: number; options: GlobalOptions },
+/** The server and this user's rights, before anything is opened: what is wrong there keeps a limiter from being opened. */
+async function lookedAt(target: PostgresTarget, timeoutMs: number, add: AddCheck): Promise<void> {
+  const { inspectPostgres } = await import("../entry/postgres-admin.ts");
+  const { clockCheck, permissionsCheck, serverChecks } = await import("./postgres-checks.ts");
+  const found = await inspectPostgres({ url: target.url, timeoutMs });
+  serverChecks(found, add);
+  clockCheck(found, add);
+  if (found.hasTables) permissionsCheck(found, add);
+}
+
+function fileChecks(file: string, add: AddCheck): void {
+  add("clock", true, "all processes on the file share this machine's clock");
+  const denied = [file, dirname(file)].filter((path) => !isWritable(path));
+  if (denied.length === 0) add("permissions", true, "the file and its folder are writable");
+  else add("permissions", false, `${denied.join(" and ")} not writable`, "Give this user write permission.");
+}
+
+async function tableChecks(
+  { sharedTable: _, ...table }: TableTarget,
+  { namespaceId, timeoutMs }: { readonly namespaceId: string; readonly timeoutMs: number },
   add: AddCheck,
 ): Promise<void> {
-  if (target.kind === "sqlite") {
-    add("version", true, `schema ${await schemaOf(target, options)}`);
-    add("clock", true, "all processes on the file share this machine's clock");
-    const denied = [target.file, dirname(target.file)].filter((path) => !isWritable(path));
-    if (denied.length === 0) add("permissions", true, "the file and its folder are writable");
-    else add("permissions", false, `${denied.join(" and ")} not writable`, "Give this user write permission.");
-    return;
-  }
   const { inspectTable } = await import("../entry/dynamodb.ts");
-  const { sharedTable: _, ...table } = target.table;
   const { schema, denied, aheadMs } = await inspectTable({ ...table, namespaceId, timeoutMs });
   add("version", schema !== undefined, schema === undefined ? "the table has no version record" : `schema ${schema}`);
   const isNear = Math.abs(aheadMs) <= AHEAD_MAX_MS;

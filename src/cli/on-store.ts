@@ -2,12 +2,13 @@ import { readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { NotFoundError } from "../domain/errors.ts";
 import { nearestName } from "../domain/known-names.ts";
+import type { OpenOptions } from "../entry/open.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { UsageError } from "./exit-code.ts";
 import { serviceToken, serviceUrl } from "./service-option.ts";
-import { chosenStore, type StoreTarget, type TableTarget } from "./store-option.ts";
+import { chosenStore, type PostgresTarget, type StoreTarget, type TableTarget } from "./store-option.ts";
 import { countOf, durationMs } from "./values.ts";
 
 /** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
@@ -69,12 +70,14 @@ export async function openLimiter(
   const { RateLimiter } = await import("../entry/rate-limiter.ts");
   try {
     return await RateLimiter.open({
-      ...(target.kind === "sqlite" ? { store: target.name, create: false } : tableOptions(target)),
+      ...placeOf(target),
       ...{ namespace, timeoutMs, adminTimeoutMs: timeoutMs, configTtlMs: 0, denyMemoryMs: 0 },
     });
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
     if (error.code === "store_not_found" && target.kind === "sqlite") throw storeMissing(target.file);
+    if (error.code === "store_not_found" && target.kind === "postgres")
+      throw await schemaMissing(target, timeoutMs, error);
     if (error.code === "table_not_found" && target.kind === "dynamodb")
       throw await tableMissing(target, timeoutMs, error);
     if (error.code !== "namespace_not_found" || namespace === "default") throw error;
@@ -88,8 +91,18 @@ export function timeoutOf({ timeout }: GlobalOptions): number {
   return ms;
 }
 
-function tableOptions({ table: { stack, ...way } }: Extract<StoreTarget, { kind: "dynamodb" }>) {
-  return { store: `dynamodb:${stack}`, ...way };
+function placeOf(target: StoreTarget): OpenOptions {
+  switch (target.kind) {
+    case "sqlite":
+      return { store: target.name, create: false };
+    case "postgres":
+      // Of a command: one connection that takes, one that asks. Each is made when it is needed.
+      return { store: target.url, create: false, poolMax: 2 };
+    case "dynamodb": {
+      const { stack, ...way } = target.table;
+      return { store: `dynamodb:${stack}`, ...way };
+    }
+  }
 }
 
 /** Opened once more where every store has a namespace, for names that are near. */
@@ -125,6 +138,22 @@ function storeMissing(file: string): NotFoundError {
   return new NotFoundError(
     "store_not_found",
     `There is no store at sqlite:${file}.${meant} Create it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
+  );
+}
+
+async function schemaMissing(
+  { name, url, schema }: PostgresTarget,
+  timeoutMs: number,
+  cause: unknown,
+): Promise<NotFoundError> {
+  const { schemasBeside } = await import("../entry/postgres-admin.ts");
+  const known = await schemasBeside({ url, timeoutMs }).catch(() => []);
+  const near = nearestName(schema, known) ?? (known.length === 1 ? known[0] : undefined);
+  const meant = near === undefined ? "" : ` Did you mean ?schema=${near}?`;
+  return new NotFoundError(
+    "store_not_found",
+    `${name} has no tables of zae-limiter.${meant} Create them with \`zae-limiter init\`, or name another store with --store or ZAEL_STORE.`,
+    { cause },
   );
 }
 

@@ -10,6 +10,11 @@ export async function schemaOf(target: StoreTarget, options: GlobalOptions): Pro
     const { sharedTable: _, ...table } = target.table;
     return (await inspectTable({ ...table, namespaceId: "default", timeoutMs: timeoutOf(options) })).schema;
   }
+  if (target.kind === "postgres") {
+    const { schemaVersionOf } = await import("../entry/postgres-admin.ts");
+    const version = await schemaVersionOf({ url: target.url, timeoutMs: timeoutOf(options) });
+    return version === undefined ? undefined : String(version);
+  }
   if (!existsSync(target.file)) return undefined;
   const { DatabaseSync } = await import("node:sqlite");
   const database = new DatabaseSync(target.file);

@@ -11,18 +11,21 @@ export function servedStore(
   const durability = durabilityOf(options.durability);
   const { store, stack } = options;
   if ((store ?? (stack === undefined ? context.env.ZAEL_STORE : undefined)) === "memory" && stack === undefined) {
-    if (durability !== undefined)
-      throw new UsageError("--durability is for SQLite, and the store is memory; leave it out.");
+    if (durability !== undefined) throw noDurability("memory");
     return { name: "memory", open: { store: "memory" } };
   }
   const target = chosenStore(options, context);
-  if (target.kind === "sqlite") {
-    return { name: target.name, open: { store: target.name, ...(durability === undefined ? {} : { durability }) } };
+  if (target.kind !== "dynamodb") {
+    const named = target.kind === "postgres" ? target.url : target.name;
+    return { name: target.name, open: { store: named, ...(durability === undefined ? {} : { durability }) } };
   }
-  if (durability !== undefined)
-    throw new UsageError(`--durability is for SQLite, and the store is ${target.name}; leave it out.`);
+  if (durability !== undefined) throw noDurability(target.name);
   const { stack: name, ...way } = target.table;
   return { name: target.name, open: { store: `dynamodb:${name}`, ...way } };
+}
+
+function noDurability(store: string): UsageError {
+  return new UsageError(`--durability is for SQLite and PostgreSQL, and the store is ${store}; leave it out.`);
 }
 
 function durabilityOf(text: string | undefined): "normal" | "full" | undefined {

@@ -1,5 +1,7 @@
 import { resolve } from "node:path";
-import { isAddress, shownStore, storeOfEnvironment } from "../entry/store-choice.ts";
+import { addressOf, nameOf } from "../adapters/postgres/address.ts";
+import { postgresUrlOf } from "../entry/postgres-url.ts";
+import { isAddress, isPostgresAddress, shownStore, storeOfEnvironment } from "../entry/store-choice.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { refuseService } from "./service-option.ts";
@@ -12,9 +14,20 @@ export interface TableTarget {
   readonly sharedTable?: boolean;
 }
 
+/** A schema on a PostgreSQL server. */
+export interface PostgresTarget {
+  readonly kind: "postgres";
+  /** For messages and answers: without user and password. */
+  readonly name: string;
+  /** With whatever it has: for the connection alone. */
+  readonly url: string;
+  readonly schema: string;
+}
+
 /** The store that a command works on. */
 export type StoreTarget =
   | { readonly kind: "sqlite"; readonly name: string; readonly file: string }
+  | PostgresTarget
   | { readonly kind: "dynamodb"; readonly name: string; readonly table: TableTarget };
 
 /** `--store` or `--stack`, else the environment by the same function as `RateLimiter.open`. */
@@ -25,6 +38,7 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
   refuseService(options, { env });
   const given = store ?? (stack === undefined ? storeOfEnvironment(env) : `dynamodb:${stack}`);
   const name = given === "dynamodb" && env.ZAEL_STACK ? `dynamodb:${env.ZAEL_STACK}` : given;
+  if (name === "postgres" || isPostgresAddress(name)) return postgresAt(name, options, env);
   if (isAddress(name.slice(name.indexOf(":") + 1))) throw storeUnknown(name);
   if (name.startsWith("sqlite:") && name.length > "sqlite:".length) {
     refuseAwsOptions(options, name);
@@ -34,15 +48,24 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
     return { kind: "dynamodb", name, table: tableAt(name.slice("dynamodb:".length), options, env) };
   }
   if (name === "memory") {
-    throw new UsageError(
-      "The store memory would be empty and lost when the command ends; give sqlite:FILE or dynamodb:STACK.",
-    );
+    throw new UsageError(`The store memory would be empty and lost when the command ends; give ${STORES}.`);
   }
   throw storeUnknown(name);
 }
 
 function storeUnknown(name: string): UsageError {
-  return new UsageError(`The store is ${shownStore(name)}; give sqlite:FILE or dynamodb:STACK.`);
+  return new UsageError(`The store is ${shownStore(name)}; give ${STORES}.`);
+}
+
+/** How a store is named on the command line. */
+export const STORES = "sqlite:FILE, postgres://HOST/DATABASE or dynamodb:STACK";
+
+function postgresAt(store: string, options: GlobalOptions, env: CommandContext["env"]): PostgresTarget {
+  const url = postgresUrlOf(store === "postgres" ? undefined : store, env.DATABASE_URL);
+  const address = addressOf(url);
+  const name = nameOf(address);
+  refuseAwsOptions(options, name);
+  return { kind: "postgres", name, url, schema: address.schema };
 }
 
 /** The chosen store by a name that is the same wherever the command is called from. */
@@ -89,7 +112,7 @@ export function useProfile({ profile }: GlobalOptions): void {
   if (profile !== undefined) process.env.AWS_PROFILE = profile;
 }
 
-/** Whoever names a region means a table: a file must not be changed in its place. */
+/** Whoever names a region means a table: nothing else must be changed in its place. */
 function refuseAwsOptions({ region, profile, endpointUrl, sharedTable }: GlobalOptions, store: string): void {
   const given = Object.entries({ region, profile, endpoint: endpointUrl, "shared-table": sharedTable });
   const [name] = given.find(([, value]) => value !== undefined) ?? [];

@@ -4,6 +4,7 @@ import { settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { calendar } from "../entry/limits.ts";
+import { openPostgres } from "../entry/postgres.ts";
 import { RateLimiter } from "../entry/rate-limiter.ts";
 import { MeteredClient, type Units } from "./metered-client.ts";
 
@@ -11,6 +12,7 @@ import { MeteredClient, type Units } from "./metered-client.ts";
 export type LoadTarget =
   | { readonly kind: "memory" }
   | { readonly kind: "sqlite"; readonly file: string }
+  | { readonly kind: "postgres"; readonly url: string }
   | { readonly kind: "dynamodb"; readonly table: TargetTable };
 
 interface TargetTable {
@@ -37,10 +39,27 @@ interface TargetOptions {
 
 export async function openTarget(target: LoadTarget, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
   if (target.kind === "dynamodb") return openTable(target.table, { namespace, timeoutMs });
+  if (target.kind === "postgres") return openSchema(target.url, { namespace, timeoutMs });
   // A load test neither makes nor migrates a file.
   const own = target.kind === "memory" ? { store: "memory" } : { store: `sqlite:${target.file}`, create: false };
   const limiter = await RateLimiter.open({ ...own, namespace, timeoutMs });
   return { limiter, now: () => systemClock.now(), units: () => undefined, close: () => limiter.close() };
+}
+
+async function openSchema(url: string, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
+  const store = await openPostgres({ url, create: false, adminTimeoutMs: timeoutMs });
+  try {
+    const limiter = await RateLimiter.open({ store, namespace, timeoutMs });
+    const clock = store.clock ?? systemClock;
+    const close = async () => {
+      await limiter.close();
+      await store.close();
+    };
+    return { limiter, now: () => clock.now(), units: () => undefined, close };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 async function openTable(table: TargetTable, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {

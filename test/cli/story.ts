@@ -41,7 +41,8 @@ async function storeStory(where: readonly string[], store: string): Promise<void
   assert.deepEqual(await json(at("init"), 0), { store, created: false });
   const { ok, checks } = await json(at("doctor"), 0);
   assert.deepEqual(
-    [ok, checks.map(({ name }: { name: string }) => name)],
+    // A server is asked for more.
+    [ok, checks.map(({ name }: { name: string }) => name).slice(0, 5)],
     [true, ["store", "namespace", "version", "clock", "permissions"]],
   );
   assert.equal((await json(at("version"), 0)).store, store);

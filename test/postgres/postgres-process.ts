@@ -22,6 +22,15 @@ function binaries(): string {
   throw new Error("PostgreSQL is not installed: neither /usr/lib/postgresql/*/bin nor the path has initdb.");
 }
 
+export function hasBinaries(): boolean {
+  try {
+    binaries();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Starts a server in a folder of its own, on a free port of loopback; it ends with this process. */
 export async function startPostgres(settings: readonly string[]): Promise<PostgresProcess> {
   const bin = binaries();

@@ -86,7 +86,7 @@ export function checkSchema(schema: unknown): string {
 
 function hostOf(authority: string): { readonly host: string; readonly port: number } {
   const [, host = "", port] = /^(\[[0-9a-f:.%]+\]|[^:,[\]\s]*)(?::(\d+))?$/i.exec(authority) ?? [];
-  if (host === "") throw invalid("it has no host, or more than one; give postgres://user@host:5432/database");
+  if (host === "") throw invalid("it has no host, or more than one; give postgres://host:5432/database");
   const number = port === undefined ? PORT_DEFAULT : Number(port);
   if (number < 1 || number > 65_535) throw invalid(`its port is ${number}; give one from 1 to 65535`);
   return { host: host.replace(/^\[|\]$/g, ""), port: number };

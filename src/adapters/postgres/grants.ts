@@ -11,12 +11,21 @@ export interface GrantedRoles {
   readonly read?: string;
 }
 
+/** The functions that roles may call, with their arguments. */
+export function executedBy(roles: readonly ("acquire" | "admin")[]): readonly string[] {
+  const functions = SCHEMA_PARTS.flatMap((part) => part.functions);
+  return functions.filter(({ role }) => role !== "inner" && roles.includes(role)).map(({ name }) => name);
+}
+
+/** The tables that whoever takes reads. */
+export function readByAcquire(): readonly string[] {
+  return ["meta", ...SCHEMA_PARTS.flatMap((part) => part.readByTakes)];
+}
+
 /** The statements that give roles their rights, for the owner of the schema. */
 export function grants(schema: string, { acquire, admin, read }: GrantedRoles): readonly string[] {
-  const functions = SCHEMA_PARTS.flatMap((part) => part.functions);
-  const named = (roles: readonly string[]) =>
-    functions.filter(({ role }) => roles.includes(role)).map(({ name }) => `@.${name}`);
-  const takersRead = ["meta", ...SCHEMA_PARTS.flatMap((part) => part.readByTakes)].map((table) => `@.${table}`);
+  const named = (roles: readonly ("acquire" | "admin")[]) => executedBy(roles).map((name) => `@.${name}`);
+  const takersRead = readByAcquire().map((table) => `@.${table}`);
   const all = `ALL TABLES IN SCHEMA "${schema}"`;
   const given = [
     ...to(acquire, takersRead.join(", "), named(["acquire"])),

@@ -1,4 +1,4 @@
-import { NotFoundError, ValidationError, VersionError } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, ValidationError, VersionError } from "../../domain/errors.ts";
 import type { Connection, Row } from "./connection.ts";
 import { LEAST_CLIENT, SCHEMA_PARTS, SCHEMA_VERSION } from "./schema.ts";
 
@@ -15,14 +15,26 @@ export async function migrate(connection: Connection): Promise<void> {
   const found = await foundIn(connection);
   if (isUsable(found, connection)) return;
   if (found.version === 0 && found.strangers > 0) throw foreign(connection);
-  await connection.query(migrationText(), []);
+  try {
+    await connection.query(migrationText(), []);
+  } catch (error) {
+    throw withoutRight(error, connection);
+  }
   isUsable(await foundIn(connection), connection);
+}
+
+/** The version that the schema has; undefined: there is none, or it is empty. Makes and changes nothing. */
+export async function schemaVersion(connection: Connection): Promise<number | undefined> {
+  const found = await foundIn(connection);
+  if (found.version === 0 && found.strangers > 0) throw foreign(connection);
+  return found.version === 0 ? undefined : found.version;
 }
 
 /** Throws where something would have to be made first. */
 export async function requireMade(connection: Connection): Promise<void> {
   const found = await foundIn(connection);
   if (isUsable(found, connection)) return;
+  if (found.version === 0 && found.strangers > 0) throw foreign(connection);
   if (found.version === 0) {
     throw new NotFoundError(
       "store_not_found",
@@ -62,6 +74,19 @@ async function foundIn(connection: Connection): Promise<Found> {
     throw foreign(connection);
   }
   return { version, leastClient, strangers: 0 };
+}
+
+/** Grants of roles do not help here: who makes tables owns them. */
+function withoutRight(error: unknown, { name, schema }: Connection): unknown {
+  if (!(error instanceof LimiterError) || error.code !== "store_refused") return error;
+  const why = error.cause instanceof Error ? error.cause.message : error.message;
+  if (!why.startsWith("42501")) return error;
+  return new LimiterError(
+    "store_refused",
+    `This user may not make or upgrade the tables of ${name} (${why}). Run \`zae-limiter init\` as the owner of the schema ${schema}, ` +
+      "or, for a new schema, as a user with GRANT CREATE ON DATABASE.",
+    { cause: error.cause },
+  );
 }
 
 function foreign({ name, schema }: Connection): ValidationError {

@@ -13,7 +13,7 @@ export const doctor: CommandFile<GlobalOptions> = {
       .addHelpText("after", examples("zae-limiter doctor", "zae-limiter doctor --json"))
       .addHelpText(
         "after",
-        "\nPermissions are tested by calls that change nothing.\n\nExit codes: 1 a check failed.\n",
+        "\nPermissions are tested by calls that change nothing. A mark of ! is advice: the store works as it is.\n\nExit codes: 1 a check failed.\n",
       );
   },
   run: async (context, options) => {
@@ -21,11 +21,13 @@ export const doctor: CommandFile<GlobalOptions> = {
     const ok = checks.every((check) => check.ok === true);
     const paint = paintOf(context, options);
     const mark = (check: Check) =>
-      check.ok === null ? paint("dim", "?") : check.ok ? paint("green", "✔") : paint("red", "✘");
+      check.ok === null ? paint("dim", "?") : check.ok ? wellMark(check) : paint("red", "✘");
+    const wellMark = ({ remedy }: Check) => (remedy === undefined ? paint("green", "✔") : paint("yellow", "!"));
     await printValue(context, options, { ok, checks }, () => {
+      const width = Math.max(...checks.map(({ name }) => name.length));
       const lines = checks.map((check) => {
         const remedy = check.remedy === undefined ? "" : `\n    ${check.remedy}`;
-        return `${mark(check)} ${check.name.padEnd(11)}  ${check.detail}${remedy}\n`;
+        return `${mark(check)} ${check.name.padEnd(width)}  ${check.detail}${remedy}\n`;
       });
       return `${serviceUrl(options, context) === undefined ? chosenStore(options, context).name : "The service"}\n${lines.join("")}`;
     });

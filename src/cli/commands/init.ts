@@ -1,28 +1,50 @@
 import { existsSync } from "node:fs";
+import type { GrantedRoles } from "../../adapters/postgres/grants.ts";
 import { NotFoundError } from "../../domain/errors.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
 import { openLimiter, timeoutOf } from "../on-store.ts";
-import { printChange } from "../print.ts";
+import { printChange, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
-import { chosenStore, type StoreTarget } from "../store-option.ts";
+import { chosenStore, type PostgresTarget, type StoreTarget } from "../store-option.ts";
 
-export const init: CommandFile<GlobalOptions> = {
+interface InitOptions extends GlobalOptions {
+  readonly grants?: boolean;
+  readonly acquireRole?: string;
+  readonly adminRole?: string;
+  readonly readRole?: string;
+}
+
+export const init: CommandFile<InitOptions> = {
   configure: (command) => {
     command
-      .addHelpText("after", examples("zae-limiter init", "zae-limiter init --store sqlite:limits.db"))
+      .option("--grants", "PostgreSQL: print the GRANT statements of narrow roles; nothing is asked or changed")
+      .option("--acquire-role <role>", "with --grants: the role that acquires; default zae_limiter_acquire")
+      .option("--admin-role <role>", "with --grants: the role that also changes limits; default zae_limiter_admin")
+      .option("--read-role <role>", "with --grants: the role that only reads; default zae_limiter_read")
       .addHelpText(
         "after",
-        "\nA file of an older version is upgraded. On DynamoDB, init creates the table alone, or sets up one that CDK, " +
-          "CloudFormation or Terraform created, after a confirmation.\n",
+        examples(
+          "zae-limiter init",
+          "zae-limiter init --store sqlite:limits.db",
+          "zae-limiter init --grants --store postgres://owner@localhost/app --acquire-role web",
+        ),
+      )
+      .addHelpText(
+        "after",
+        "\nA file or a schema of an older version is upgraded. On DynamoDB, init creates the table alone, or sets up one that " +
+          "CDK, CloudFormation or Terraform created, after a confirmation. With a role option, --grants prints the statements of " +
+          "the roles named alone; pipe them into psql.\n",
       );
   },
   run: async (context, options) => {
     const target = chosenStore(options, context);
+    if (options.grants === true) return printGrants(context, options, target);
+    refuseRoles(options);
     timeoutOf(options);
-    const before = target.kind === "sqlite" ? await schemaOf(target, options) : undefined;
-    const done = target.kind === "sqlite" ? await makeFile(target, options) : await makeTable(target, context, options);
+    const before = target.kind === "dynamodb" ? undefined : await schemaOf(target, options);
+    const done = await made(target, context, options, before !== undefined);
     const created = done === "created";
     const after = before === undefined || created ? before : await schemaOf(target, options);
     const value = { store: target.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
@@ -41,6 +63,71 @@ type DynamoTarget = Extract<StoreTarget, { kind: "dynamodb" }>;
 
 /** `prepared`: the table was there, and empty. */
 type Done = "created" | "prepared" | "present";
+
+async function made(
+  target: StoreTarget,
+  context: CommandContext,
+  options: GlobalOptions,
+  hasSchema: boolean,
+): Promise<Done> {
+  switch (target.kind) {
+    case "sqlite":
+      return makeFile(target, options);
+    case "postgres":
+      return makeSchema(target, options, hasSchema);
+    case "dynamodb":
+      return makeTable(target, context, options);
+  }
+}
+
+/** Opening makes and migrates a schema. */
+async function makeSchema({ url }: PostgresTarget, options: GlobalOptions, isThere: boolean): Promise<Done> {
+  const done = isThere ? "present" : "created";
+  if (options.dryRun === true && !isThere) return done;
+  const { RateLimiter } = await import("../../entry/rate-limiter.ts");
+  const bounds = { poolMax: 1, adminTimeoutMs: timeoutOf(options) };
+  const limiter = await RateLimiter.open({
+    ...{ store: url, create: options.dryRun !== true, namespace: "default" },
+    ...bounds,
+  });
+  await limiter.close();
+  return done;
+}
+
+const ROLES = { acquireRole: "--acquire-role", adminRole: "--admin-role", readRole: "--read-role" } as const;
+
+function refuseRoles(options: InitOptions): void {
+  const given = (Object.keys(ROLES) as (keyof typeof ROLES)[]).find((name) => options[name] !== undefined);
+  if (given !== undefined) throw new UsageError(`${ROLES[given]} goes with --grants; give both, or neither.`);
+}
+
+/** The statements alone, for psql: no server is asked. */
+async function printGrants(context: CommandContext, options: InitOptions, target: StoreTarget): Promise<number> {
+  if (target.kind !== "postgres") {
+    throw new UsageError(`--grants is for PostgreSQL, and the store is ${target.name}; give --store postgres://….`);
+  }
+  const { acquireRole: acquire, adminRole: admin, readRole: read } = options;
+  const given = Object.entries({ acquire, admin, read }).filter(([, role]) => role !== undefined);
+  const roles = given.length === 0 ? ROLES_DEFAULT : (Object.fromEntries(given) as GrantedRoles);
+  const { grantsFor } = await import("../../entry/postgres-admin.ts");
+  const statements = grantsFor(target.schema, roles);
+  const names = Object.values(roles).join(", ");
+  await printValue(context, options, { store: target.name, roles, statements }, () =>
+    [
+      `-- Rights on the schema ${target.schema}, for its owner to grant. The roles must exist: ${names}.`,
+      "-- After an upgrade of the schema, grant them again.",
+      ...statements,
+      "",
+    ].join("\n"),
+  );
+  return EXIT.done;
+}
+
+const ROLES_DEFAULT: GrantedRoles = {
+  acquire: "zae_limiter_acquire",
+  admin: "zae_limiter_admin",
+  read: "zae_limiter_read",
+};
 
 /** Opening makes and migrates a file; whether there was one is known before. */
 async function makeFile({ name, file }: SqliteTarget, { dryRun }: GlobalOptions): Promise<Done> {

@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { shownStore } from "../../entry/store-choice.ts";
 import type { Progress as MadeSoFar } from "../../loadtest/loadtest.ts";
 import type { ScenarioName } from "../../loadtest/scenarios.ts";
 import type { LoadTarget } from "../../loadtest/target.ts";
@@ -11,7 +10,7 @@ import { unwritable, writeWhole } from "../files.ts";
 import { loadtestText } from "../loadtest-text.ts";
 import { printValue } from "../print.ts";
 import { progressFromStart } from "../progress.ts";
-import { namedTable } from "../store-option.ts";
+import { chosenStore } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
 
 interface LoadtestOptions extends GlobalOptions {
@@ -90,13 +89,14 @@ function targetOf(
   options: GlobalOptions,
   context: CommandContext,
 ): { readonly target: LoadTarget; readonly store: string } {
-  const table = options.store === "memory" ? undefined : namedTable(options, context);
-  if (table !== undefined) return { target: { kind: "dynamodb", table }, store: `dynamodb:${table.stack}` };
-  const store = options.store ?? (context.env.ZAEL_STORE || "sqlite:.zae-limiter/limiter.db");
-  if (store === "memory") return { target: { kind: "memory" }, store };
-  const file = store.startsWith("sqlite:") ? store.slice("sqlite:".length) : "";
-  if (file === "")
-    throw new UsageError(`The store is ${shownStore(store)}; give memory, sqlite:FILE or dynamodb:STACK.`);
+  const { store: named, stack } = options;
+  const isMemory = (named ?? (stack === undefined ? context.env.ZAEL_STORE : undefined)) === "memory";
+  if (isMemory && stack === undefined) return { target: { kind: "memory" }, store: "memory" };
+  const chosen = chosenStore(options, context);
+  const { name: store } = chosen;
+  if (chosen.kind === "dynamodb") return { target: { kind: "dynamodb", table: chosen.table }, store };
+  if (chosen.kind === "postgres") return { target: { kind: "postgres", url: chosen.url }, store };
+  const { file } = chosen;
   if (existsSync(file)) return { target: { kind: "sqlite", file }, store };
   throw new CommandEnd({
     code: "store_not_found",

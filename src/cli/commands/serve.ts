@@ -56,7 +56,10 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--waiting-max <n>", "requests waiting for tokens; default 10000")
       .option("--streams-max <n>", "concurrent event streams; default 100")
       .option("--drain-ms <ms>", "how long a shutdown waits for running requests; default 10000")
-      .option("--durability <how>", "SQLite: normal or full (survives a power loss); default normal")
+      .option(
+        "--durability <how>",
+        "full: nothing is lost in a crash of machine or server; or normal; default normal on SQLite, full on PostgreSQL",
+      )
       .option("--unknown-entities <what>", "entities that were never created: allow or refuse; default allow")
       .option(
         "--unnamed-limits <what>",
@@ -70,7 +73,7 @@ export const serve: CommandFile<ServeOptions> = {
       )
       .addHelpText(
         "after",
-        "\nA missing SQLite file is created. Every option of serve can be set by the environment, as ZAEL_ and its name in\ncapitals: ZAEL_PORT, ZAEL_ALLOW_HOST (a list with commas), ZAEL_DASHBOARD=false. Options on the command line win.\n",
+        "\nA missing SQLite file is created, and so are missing tables on PostgreSQL. Every option of serve can be set by the environment, as ZAEL_ and its name in\ncapitals: ZAEL_PORT, ZAEL_ALLOW_HOST (a list with commas), ZAEL_DASHBOARD=false. Options on the command line win.\n",
       );
   },
   run: async (context, given) => {

@@ -1,0 +1,70 @@
+import { addressOf, nameOf } from "../adapters/postgres/address.ts";
+import { Connection } from "../adapters/postgres/connection.ts";
+import { type GrantedRoles, grants } from "../adapters/postgres/grants.ts";
+import { inspectSchema, type SchemaInspection, schemasOfOurs, serverNow } from "../adapters/postgres/inspect.ts";
+import { schemaVersion } from "../adapters/postgres/migrations.ts";
+import { openPools } from "../adapters/postgres/pools.ts";
+import { systemClock } from "../adapters/system/clock.ts";
+
+/** Which server and schema, and how long a statement may take. */
+export interface AskedSchema {
+  readonly url: string;
+  readonly timeoutMs: number;
+}
+
+/** A server as `doctor` sees it. */
+export interface PostgresInspection extends SchemaInspection {
+  /** How far the clock of this machine is ahead of the server's, in ms; to half a round trip. */
+  readonly aheadMs: number;
+  /** The server is on this machine, as far as its address tells. */
+  readonly isLocal: boolean;
+  /** The certificate of the server is looked at. */
+  readonly isVerified: boolean;
+}
+
+/** The version of the tables; undefined: there are none. Makes and changes nothing. */
+export function schemaVersionOf(asked: AskedSchema): Promise<number | undefined> {
+  return asking(asked, schemaVersion);
+}
+
+/** The schemas of that database which have tables of ours. */
+export function schemasBeside(asked: AskedSchema): Promise<readonly string[]> {
+  return asking(asked, schemasOfOurs);
+}
+
+/** What a limiter depends on, as it is found there. Makes and changes nothing. */
+export function inspectPostgres(asked: AskedSchema): Promise<PostgresInspection> {
+  return asking(asked, async (connection) => {
+    const found = await inspectSchema(connection);
+    // The connection is there by now, so that this is one trip.
+    const sentMs = systemClock.now();
+    const nowMs = await serverNow(connection);
+    const aheadMs = Math.round((sentMs + systemClock.now()) / 2 - nowMs);
+    const { host, ssl } = addressOf(asked.url);
+    return { ...found, aheadMs, isLocal: isLocalHost(host), isVerified: ssl.startsWith("verify-") };
+  });
+}
+
+/** The statements that give roles their rights on a schema. */
+export function grantsFor(schema: string, roles: GrantedRoles): readonly string[] {
+  return grants(schema, roles);
+}
+
+async function asking<Answer>(
+  { url, timeoutMs }: AskedSchema,
+  work: (connection: Connection) => Promise<Answer>,
+): Promise<Answer> {
+  const address = addressOf(url);
+  const sessions = await openPools(address, 1, timeoutMs);
+  const about = { name: nameOf(address), schema: address.schema, adminTimeoutMs: timeoutMs };
+  const connection = new Connection({ ...about, ...sessions });
+  try {
+    return await work(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+function isLocalHost(host: string): boolean {
+  return host.startsWith("/") || /^(localhost|127(\.\d+){3}|::1)$/i.test(host);
+}
