@@ -39,7 +39,7 @@ await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
       const [row] = await connectionOn(pool, schema).query(`SELECT count(*)::int AS found FROM @.${table}`, []);
       return row?.found;
     };
-    return { store, clock, take, count };
+    return { store, clock, take, count, schema };
   };
 
   /** More than one step looks at. */
@@ -56,6 +56,18 @@ await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
     await clock.advance(60_001);
     await store.close();
     assert.equal(await count("bucket"), 0);
+  });
+
+  test("a process that takes nothing removes nothing, however long it watches", async () => {
+    const { store, clock, take, count, schema } = await opened();
+    await take(CROWD.slice(0, 20));
+    await store.close();
+    clock.set(T0 + 3 * HOUR_MS);
+    const watching = await openPostgres({ client: pool, schema, clock, adminTimeoutMs: 60_000 });
+    watching.scope(DEFAULT_NAMESPACE);
+    await clock.advance(10 * 60_000);
+    await watching.close();
+    assert.equal(await count("bucket"), 20);
   });
 
   test("a sweep to the end leaves nothing that is idle or old, and everything else", async () => {

@@ -24,8 +24,8 @@ export interface SweptBatch {
 }
 
 /**
- * Removes what is idle or old while takes go on, one step at a time, and once a minute where there are none. Nobody waits for it: what
- * fails is tried again with the next step.
+ * Removes what is idle or old while takes go on, one step at a time, and once a minute when there are none any more. Nobody waits for
+ * it: what fails is tried again with the next step.
  */
 export class StoreSweep {
   readonly #buckets: BucketSweep;
@@ -37,6 +37,8 @@ export class StoreSweep {
   /** Since records were looked at. */
   #batches = 0;
   #isQuiet = true;
+  /** Since the first take of this process, a step is made in every quiet minute. */
+  #isStarted = false;
   /** The last reading. */
   #nowMs = 0;
   #running: Promise<void> | undefined;
@@ -45,11 +47,6 @@ export class StoreSweep {
     this.#buckets = parts.buckets;
     this.#records = parts.records;
     this.#clock = parts.clock;
-  }
-
-  /** From now on a step is made in every quiet minute. */
-  start(): void {
-    void this.#quietly();
   }
 
   /** A namespace that this process works in. */
@@ -61,6 +58,9 @@ export class StoreSweep {
     this.#isQuiet = false;
     this.#nowMs = nowMs;
     this.#batches++;
+    // Whoever only reads removes nothing: what is too old for a tool need not be so for those who write.
+    if (!this.#isStarted) void this.#quietly();
+    this.#isStarted = true;
     const looks = STEP_BUCKETS / BATCHES_A_STEP + LOOKS_A_NEW_BUCKET * newBuckets;
     const due = (this.#due.get(namespaceId) ?? 0) + looks;
     this.#due.set(namespaceId, due);

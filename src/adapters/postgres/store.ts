@@ -105,7 +105,6 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
     await sweep.close();
     await connection.close();
   };
-  sweep.start();
   return {
     name: connection.name,
     ...(kept === undefined ? {} : { clock: kept }),
