@@ -20,6 +20,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
   {
+    path: ["sweep"],
+    summary: "Remove idle buckets and old records of a PostgreSQL store, to the end",
+    load: async () => (await import("./commands/sweep.ts")).sweep,
+  },
+  {
     path: ["version"],
     summary: "Show the versions of the tool, Node and the store",
     load: async () => (await import("./commands/version.ts")).version,

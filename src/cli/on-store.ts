@@ -141,7 +141,8 @@ function storeMissing(file: string): NotFoundError {
   );
 }
 
-async function schemaMissing(
+/** What to say where the tables are missing, with a schema that has some. */
+export async function schemaMissing(
   { name, url, schema }: PostgresTarget,
   timeoutMs: number,
   cause: unknown,

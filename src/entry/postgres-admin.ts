@@ -32,10 +32,13 @@ export function schemasBeside(asked: AskedSchema): Promise<readonly string[]> {
   return asking(asked, schemasOfOurs);
 }
 
+/** For so long no statement of a limiter takes, and most of a program's do not either. */
+const OLD_TRANSACTION_MS = 60_000;
+
 /** What a limiter depends on, as it is found there. Makes and changes nothing. */
 export function inspectPostgres(asked: AskedSchema): Promise<PostgresInspection> {
   return asking(asked, async (connection) => {
-    const found = await inspectSchema(connection);
+    const found = await inspectSchema(connection, OLD_TRANSACTION_MS);
     // The connection is there by now, so that this is one trip.
     const sentMs = systemClock.now();
     const nowMs = await serverNow(connection);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, type TestContext, test } from "node:test";
 import pg from "pg";
 import { addressOf, nameOf } from "../../src/adapters/postgres/address.ts";
+import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
 import { describeServers, newSchema } from "../postgres/postgres.ts";
 import { tokenOf } from "../server/service-kit.ts";
@@ -133,6 +134,27 @@ await describeServers("the command line on PostgreSQL", (start) => {
       assert.equal(code, 0, `${line}: ${stderr}`);
       assert.deepEqual(await written(), before, line);
     }
+  });
+
+  test("sweep removes what is idle or old to the end, and keeps what it is told to keep", async (t) => {
+    const { schema, where, store } = place(t);
+    assert.equal((await json(["sweep", ...where], 4)).error.code, "store_not_found");
+    await json(["init", ...where], 0);
+    // By a clock of two years ago; the command goes by the server's.
+    const longAgo = Date.now() - 2 * 365 * 86_400_000;
+    const limiter = await RateLimiter.open({ store, clock: { now: () => longAgo } });
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 5)]);
+    for (const entityId of ["a", "b"]) await limiter.acquire({ entityId, resource: "api", consume: { rpm: 1 } });
+    await limiter.close();
+    const kept = await json(["sweep", "--usage-keep", "3650d", "--audit-keep", "3650d", ...where], 0);
+    assert.deepEqual(kept, { buckets: 2, rows: 0 });
+    assert.equal((await admin.query(`SELECT count(*)::int AS n FROM ${schema}.audit`)).rows[0].n, 1);
+    const swept = await json(["sweep", ...where], 0);
+    // Of each bucket requests and tokens of one hour, and the event of the change.
+    assert.deepEqual(swept, { buckets: 0, rows: 5 });
+    assert.deepEqual(await json(["sweep", ...where], 0), { buckets: 0, rows: 0 });
+    const { stdout } = await here(["sweep", ...where]);
+    assert.equal(stdout, "Removed 0 idle buckets and 0 old rows.\n");
   });
 
   test("init --grants prints what psql takes, for the roles that are named, and asks no server", async (t) => {

@@ -17,7 +17,7 @@ export interface SchemaInspection {
   readonly lossMaxMs: number;
   readonly synchronousStandbyNames: string;
   readonly standbys: readonly { readonly name: string; readonly state: string }[];
-  /** The oldest transaction that is open for over a minute. */
+  /** The oldest transaction, if it is old. */
   readonly oldest: OldTransaction | undefined;
   /** Sessions of other users, of which this one may not see since when they have a transaction open. */
   readonly hiddenSessions: number;
@@ -49,10 +49,13 @@ export interface UserRights {
   readonly lacks: readonly string[];
 }
 
-/** Looks at what a limiter depends on. Reads only, and needs no right besides that to connect. */
-export async function inspectSchema(connection: Connection): Promise<SchemaInspection> {
+/**
+ * Looks at what a limiter depends on. Reads only, and needs no right besides that to connect. A transaction is told of once it is open
+ * for longer than `oldAfterMs`.
+ */
+export async function inspectSchema(connection: Connection, oldAfterMs: number): Promise<SchemaInspection> {
   const [server] = await connection.queryAgain(SERVER, [], "always");
-  const [oldest] = await connection.queryAgain(OLDEST, [], "always");
+  const [oldest] = await connection.queryAgain(OLDEST, [oldAfterMs], "always");
   const standbys = await connection.queryAgain(STANDBYS, [], "always");
   const [rows] = await connection.queryAgain(ROWS, [connection.schema], "always");
   const found = server as Row;
@@ -144,7 +147,7 @@ const SERVER = `SELECT current_setting('server_version') AS version, pg_is_in_re
 const OLDEST = `SELECT pid, coalesce(usename, '') AS user_name, coalesce(application_name, '') AS application,
   coalesce(state, '') AS state, floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)::text AS age_ms
   FROM pg_catalog.pg_stat_activity
-  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - interval '1 minute'
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - $1::bigint * interval '1 ms'
   ORDER BY xact_start LIMIT 1`;
 
 const STANDBYS = `SELECT application_name AS name, coalesce(sync_state, '') AS state FROM pg_catalog.pg_stat_replication ORDER BY 1`;
