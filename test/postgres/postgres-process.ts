@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chownSync, existsSync, globSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,8 @@ import { join } from "node:path";
 export interface PostgresProcess {
   readonly url: string;
   readonly port: number;
+  /** The folder of its socket. */
+  readonly sockets: string;
   /** SIGKILL of the server with all that belongs to it, as a crash. */
   kill(): Promise<void>;
   /** Starts it again on the same data and the same port. */
@@ -31,8 +33,14 @@ export function hasBinaries(): boolean {
   }
 }
 
-/** Starts a server in a folder of its own, on a free port of loopback; it ends with this process. */
-export async function startPostgres(settings: readonly string[]): Promise<PostgresProcess> {
+/**
+ * Starts a server in a folder of its own, on a free port of loopback; it ends with this process. `files`: what its folder of data has
+ * besides what `initdb` makes, or in place of it, by name.
+ */
+export async function startPostgres(
+  settings: readonly string[],
+  files: Readonly<Record<string, string>> = {},
+): Promise<PostgresProcess> {
   const bin = binaries();
   const folder = mkdtempSync(join(tmpdir(), "zael-postgres-"));
   const data = join(folder, "data");
@@ -41,6 +49,10 @@ export async function startPostgres(settings: readonly string[]): Promise<Postgr
   const who = account ?? {};
   const flags = ["-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"];
   execFileSync(join(bin, "initdb"), flags, { ...who, cwd: folder, stdio: "pipe" });
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(data, name), text, { mode: 0o600 });
+    if (account !== undefined) chownSync(join(data, name), account.uid, account.gid);
+  }
   const port = await freePort();
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
@@ -58,6 +70,7 @@ export async function startPostgres(settings: readonly string[]): Promise<Postgr
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
     port,
+    sockets: folder,
     kill: async () => {
       const ended = new Promise((resolve) => server?.once("exit", resolve));
       server?.kill("SIGKILL");

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, test } from "node:test";
-import { hasBinaries, type PostgresProcess, startPostgres } from "./postgres-process.ts";
+import { hasBinaries, startPostgres } from "./postgres-process.ts";
 
 // The PostgreSQL that suites run against: Debian's, started with the test file in a folder of its own and gone with it.
 // ZAEL_TEST_POSTGRES_URL=postgres://... names another one, in which suites make schemas of their own. Where none can be had,
@@ -19,10 +19,7 @@ export async function describePostgres(name: string, define: (postgres: TestPost
 }
 
 /** A suite on servers that it starts itself, with settings of its own: one that is killed, or made as it is in production. */
-export async function describeServers(
-  name: string,
-  define: (start: (settings: readonly string[]) => Promise<PostgresProcess>) => void,
-): Promise<void> {
+export async function describeServers(name: string, define: (start: typeof startPostgres) => void): Promise<void> {
   describeOn(name, hasBinaries() ? { start: startPostgres } : "PostgreSQL is not installed.", ({ start }) =>
     define(start),
   );

@@ -16,6 +16,33 @@ test("an address is taken apart, and the name of the store has neither user nor 
   assert.equal(addressOf("postgres://bob@h").database, "bob");
 });
 
+test("a folder of sockets stands in the place of the host, as libpq has it", () => {
+  for (const url of [
+    "postgres:///app?host=/run/postgresql",
+    "postgres://bob@:5433/app?host=%2Frun%2Fpostgresql",
+    "postgres://%2Frun%2Fpostgresql/app",
+  ]) {
+    assert.equal(addressOf(url).host, "/run/postgresql");
+    assert.match(nameOf(addressOf(url)), /^postgres:\/\/%2Frun%2Fpostgresql:543[23]\/app\?schema=zae_limiter$/);
+  }
+  for (const url of ["postgres://h/app?host=/run/postgresql", "postgres:///app?host=h", "postgres:///app"]) {
+    assert.throws(() => addressOf(url), { code: "option_invalid" });
+  }
+  assert.equal(nameOf(addressOf("postgres://[::1]/app")), "postgres://[::1]:5432/app?schema=zae_limiter");
+});
+
+test("what libpq means by a parameter is kept, or refused with a sentence", () => {
+  assert.equal(addressOf("postgres://h/app?sslmode=require").ssl, "require");
+  assert.equal(addressOf("postgres://h/app?sslmode=require&sslrootcert=ca.crt").ssl, "verify-ca");
+  assert.equal(
+    addressOf("postgres://h/app?options=-c%20statement_timeout%3D5s").sessionOptions,
+    "-c statement_timeout=5s",
+  );
+  assert.equal(addressOf("postgres://h/app?channel_binding=prefer").bindsChannel, true);
+  assert.throws(() => addressOf("postgres://h/app?channel_binding=require"), /sslmode=verify-full/);
+  assert.throws(() => addressOf("postgres://h/app?sslrootcert=system"), /goes with sslmode=verify-full/);
+});
+
 const SECRET = "hunter2%21/x";
 const PLAIN = "hunter2!/x";
 const WRONG = [

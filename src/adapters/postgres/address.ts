@@ -15,12 +15,28 @@ export interface PostgresAddress {
   readonly sslCert: string | undefined;
   readonly sslKey: string | undefined;
   readonly applicationName: string;
+  /** Settings of the session, as `psql` has them: `-c statement_timeout=5s`. */
+  readonly sessionOptions: string | undefined;
+  /** Bind the password to the TLS connection where the server can. */
+  readonly bindsChannel: boolean;
 }
 
 export type SslMode = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
 
 const SSL_MODES: readonly string[] = ["disable", "prefer", "require", "verify-ca", "verify-full"];
-const PARAMETERS = ["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name"];
+const PARAMETERS = [
+  ...[
+    "schema",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "application_name",
+    "options",
+    "channel_binding",
+    "host",
+  ],
+];
 
 export const SCHEMA_DEFAULT = "zae_limiter";
 const PORT_DEFAULT = 5432;
@@ -46,8 +62,8 @@ export function addressOf(url: string): PostgresAddress {
   }
   const [authority = "", path = ""] = splitAt(before.slice(at + 1), before.slice(at + 1).indexOf("/"));
   const [user = "", password] = splitAt(userInfo, userInfo.indexOf(":"));
-  const { host, port } = hostOf(authority);
   const parameters = parametersOf(query);
+  const { host, port } = hostOf(authority, parameters.get("host"));
   const database = decoded(path, "the database");
   const ssl = parameters.get("sslmode") ?? "prefer";
   if (!SSL_MODES.includes(ssl)) throw invalid(`sslmode is ${shown(ssl)}; give one of ${SSL_MODES.join(", ")}`);
@@ -58,11 +74,13 @@ export function addressOf(url: string): PostgresAddress {
     password: password === undefined ? undefined : decoded(password, "the password"),
     database: database === "" ? decoded(user, "the user") || "postgres" : database,
     schema: checkSchema(parameters.get("schema") ?? SCHEMA_DEFAULT),
-    ssl: ssl as SslMode,
+    ssl: sslModeOf(ssl as SslMode, parameters.get("sslrootcert")),
     sslRootCert: parameters.get("sslrootcert"),
     sslCert: parameters.get("sslcert"),
     sslKey: parameters.get("sslkey"),
     applicationName: parameters.get("application_name") ?? "zae-limiter",
+    sessionOptions: parameters.get("options"),
+    bindsChannel: bindsChannel(parameters.get("channel_binding") ?? "disable"),
   };
 }
 
@@ -73,7 +91,8 @@ export function nameOf({
   database,
   schema,
 }: Pick<PostgresAddress, "host" | "port" | "database" | "schema">): string {
-  return `postgres://${host}:${port}/${database}?schema=${schema}`;
+  const at = host.startsWith("/") ? encodeURIComponent(host) : host.includes(":") ? `[${host}]` : host;
+  return `postgres://${at}:${port}/${database}?schema=${schema}`;
 }
 
 export function checkSchema(schema: unknown): string {
@@ -84,12 +103,32 @@ export function checkSchema(schema: unknown): string {
   );
 }
 
-function hostOf(authority: string): { readonly host: string; readonly port: number } {
-  const [, host = "", port] = /^(\[[0-9a-f:.%]+\]|[^:,[\]\s]*)(?::(\d+))?$/i.exec(authority) ?? [];
+/** As libpq has it: `require` with a root certificate looks at the server's, and `system` stands for those of the machine. */
+function sslModeOf(ssl: SslMode, rootCert: string | undefined): SslMode {
+  if (rootCert === "system" && ssl !== "verify-full") throw invalid("sslrootcert=system goes with sslmode=verify-full");
+  return ssl === "require" && rootCert !== undefined ? "verify-ca" : ssl;
+}
+
+/** pg cannot refuse a server that does not bind; whoever asks for that asks for protection from a server in between. */
+function bindsChannel(binding: string): boolean {
+  if (binding === "disable" || binding === "prefer") return binding === "prefer";
+  if (binding === "require") {
+    throw invalid("channel_binding=require cannot be kept by pg; leave it out, and give sslmode=verify-full");
+  }
+  throw invalid(`channel_binding is ${shown(binding)}; give disable or prefer`);
+}
+
+/** A folder of sockets may stand in the place of the host, or in the parameter `host`: `postgres:///app?host=/run/postgresql`. */
+function hostOf(authority: string, folder: string | undefined): { readonly host: string; readonly port: number } {
+  const [, named = "", port] = /^(\[[0-9a-f:.%]+\]|[^:,[\]\s]*)(?::(\d+))?$/i.exec(authority) ?? [];
+  if (folder !== undefined && (named !== "" || !folder.startsWith("/"))) {
+    throw invalid("its parameter host is for a folder of sockets, such as postgres:///app?host=/run/postgresql");
+  }
+  const host = folder ?? (/^%2f/i.test(named) ? decoded(named, "the host") : named.replace(/^\[|\]$/g, ""));
   if (host === "") throw invalid("it has no host, or more than one; give postgres://host:5432/database");
   const number = port === undefined ? PORT_DEFAULT : Number(port);
   if (number < 1 || number > 65_535) throw invalid(`its port is ${number}; give one from 1 to 65535`);
-  return { host: host.replace(/^\[|\]$/g, ""), port: number };
+  return { host, port: number };
 }
 
 function parametersOf(query: string): ReadonlyMap<string, string> {

@@ -1,4 +1,5 @@
 import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+import { tlsFault } from "./tls.ts";
 
 /**
  * What an error of the server or of the driver means to us.
@@ -66,11 +67,15 @@ export function thrownFor(error: unknown, name: string): unknown {
   if (error instanceof LimiterError) return error;
   const why = reasonOf(error);
   const options = { cause: new Error(why) };
+  const insecure = tlsFault(error instanceof NotConnected ? error.cause : error);
+  if (insecure !== undefined) {
+    return new LimiterError("store_refused", `${name} cannot be reached safely: ${insecure}.`, options);
+  }
   switch (faultOf(error)) {
     case "refused":
       return new LimiterError(
         "store_refused",
-        `The server of ${name} refuses this user (${why}). Check user, password and database.`,
+        `The server of ${name} refuses this user (${why}). Check user, password, database and sslmode.`,
         options,
       );
     case "rights":
