@@ -7,10 +7,12 @@ import { join } from "node:path";
 
 // Two processes with express-rate-limit and a limit of 5 a minute. By its memory store a client would have 10; they count together.
 // Run it: node examples/express-rate-limit-store/main.ts
+// With a store that several machines share: node examples/express-rate-limit-store/main.ts postgres://localhost/app
 
 const folder = await mkdtemp(join(tmpdir(), "zae-limiter-example-"));
+const store = process.argv[2] ?? `sqlite:${join(folder, "limiter.db")}`;
 const start = async (name: string) => {
-  const child = fork(new URL("./server.ts", import.meta.url), [join(folder, "limiter.db")]);
+  const child = fork(new URL("./server.ts", import.meta.url), [store]);
   const [address] = (await once(child, "message")) as [AddressInfo];
   return { name, child, url: `http://127.0.0.1:${address.port}/` };
 };

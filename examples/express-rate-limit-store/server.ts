@@ -3,9 +3,9 @@ import { rateLimit } from "express-rate-limit";
 import { LimiterStore } from "../../src/entry/express-rate-limit-store.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 
-// One process of an application: its middleware is express-rate-limit, as it was; its counts are in the file that is named.
+// One process of an application: its middleware is express-rate-limit, as it was; its counts are in the store that is named.
 
-const limiter = await RateLimiter.open({ store: `sqlite:${process.argv[2]}` });
+const limiter = await RateLimiter.open({ store: process.argv[2] ?? "memory" });
 
 const app = express();
 app.use(

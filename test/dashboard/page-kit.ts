@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { Locator, Page } from "playwright-core";
-import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { Limit, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import { createService, type ServiceOptions } from "../../src/entry/server.ts";
 
 /** All pages, each with what it shows something for. */
@@ -25,10 +25,14 @@ export const HOSTILE_NAME = `<img src=x onerror="window.hacked=1"><script>window
 const START_MS = Date.UTC(2026, 2, 10, 12);
 
 /** A limiter with a clock that stands, and a real service in front of it that listens on localhost. */
-export async function served(t: TestContext, options: Omit<ServiceOptions, "limiter" | "store"> = {}) {
+export async function served(
+  t: TestContext,
+  options: Omit<ServiceOptions, "limiter" | "store"> = {},
+  place: OpenOptions = { store: "memory" },
+) {
   let nowMs = START_MS;
   const clock = { now: () => nowMs };
-  const limiter = await RateLimiter.open({ store: "memory", clock, denyMemoryMs: 0, configTtlMs: 0 });
+  const limiter = await RateLimiter.open({ ...place, clock, denyMemoryMs: 0, configTtlMs: 0 });
   const service = await createService({ limiter, log: () => {}, drainMs: 100, ...options });
   const { url, port } = await service.listen({ port: 0 });
   t.after(async () => {
