@@ -41,24 +41,57 @@ export async function startPostgres(
   settings: readonly string[],
   files: Readonly<Record<string, string>> = {},
 ): Promise<PostgresProcess> {
-  const bin = binaries();
+  return madeBy(settings, (data, who) => {
+    const flags = ["-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"];
+    execFileSync(join(binaries(), "initdb"), flags, { ...who, cwd: join(data, ".."), stdio: "pipe" });
+    for (const [name, text] of Object.entries(files)) {
+      writeFileSync(join(data, name), text, { mode: 0o600 });
+      if (who !== undefined) chownSync(join(data, name), who.uid, who.gid);
+    }
+  });
+}
+
+/** Starts a standby that receives the log of a server as it is written, as `name`. */
+export async function startStandby(
+  primary: PostgresProcess,
+  name: string,
+  settings: readonly string[],
+): Promise<PostgresProcess> {
+  return madeBy(settings, (data, who) => {
+    const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
+    const flags = [
+      "-D",
+      data,
+      "-d",
+      from,
+      "--write-recovery-conf",
+      "--wal-method=stream",
+      "--no-sync",
+      "--checkpoint=fast",
+    ];
+    execFileSync(join(binaries(), "pg_basebackup"), flags, { ...who, cwd: join(data, ".."), stdio: "pipe" });
+  });
+}
+
+type Account = { readonly uid: number; readonly gid: number } | undefined;
+
+async function madeBy(
+  settings: readonly string[],
+  makeData: (data: string, who: Account) => void,
+): Promise<PostgresProcess> {
   const folder = mkdtempSync(join(tmpdir(), "zael-postgres-"));
   const data = join(folder, "data");
   const account = unprivileged();
   if (account !== undefined) chownSync(folder, account.uid, account.gid);
-  const who = account ?? {};
-  const flags = ["-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"];
-  execFileSync(join(bin, "initdb"), flags, { ...who, cwd: folder, stdio: "pipe" });
-  for (const [name, text] of Object.entries(files)) {
-    writeFileSync(join(data, name), text, { mode: 0o600 });
-    if (account !== undefined) chownSync(join(data, name), account.uid, account.gid);
-  }
+  makeData(data, account);
   const port = await freePort();
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
     const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, ...settings];
     const args = ["-D", data, "-p", String(port), ...options.flatMap((option) => ["-c", option])];
-    server = spawn(join(bin, "postgres"), args, { ...who, cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+    server = spawn(join(binaries(), "postgres"), args, {
+      ...{ ...account, cwd: folder, stdio: ["ignore", "ignore", "pipe"] },
+    });
     await ready(server);
   };
   process.once("exit", () => {
@@ -93,7 +126,7 @@ export async function startPostgres(
 }
 
 // The server refuses to run as root.
-function unprivileged(): { readonly uid: number; readonly gid: number } | undefined {
+function unprivileged(): Account {
   if (userInfo().uid !== 0) return undefined;
   for (const name of ["postgres", "nobody"]) {
     try {
@@ -111,7 +144,7 @@ function ready(server: ChildProcess): Promise<void> {
     let said = "";
     server.stderr?.setEncoding("utf8").on("data", (text: string) => {
       said = (said + text).slice(-4_000);
-      if (said.includes("database system is ready to accept connections")) resolve();
+      if (/database system is ready to accept (read-only )?connections/.test(said)) resolve();
     });
     (server.stderr as unknown as { unref?: () => void })?.unref?.();
     server.once("error", reject);
