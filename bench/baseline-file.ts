@@ -82,7 +82,7 @@ async function measured(benches: readonly string[], runs: number): Promise<RunRa
     for (const name of benches) {
       process.stderr.write(`${name}, run ${run} of ${runs} ...\n`);
       const { stdout } = await promisify(execFile)(process.execPath, [RUN, name, "--ratios"], { maxBuffer: 2 ** 24 });
-      for (const line of stdout.trim().split("\n")) ratios.push(JSON.parse(line) as RunRatios);
+      for (const line of stdout.split("\n").filter(Boolean)) ratios.push(JSON.parse(line) as RunRatios);
     }
   }
   return ratios;

@@ -26,6 +26,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     baseline: "followed",
     run: async (options) => (await import("./sqlite.ts")).benchSqlite(options),
   },
+  postgres: {
+    about: "the PostgreSQL store, chains of 1, 4 and 8 levels, one caller and 64, against a bare statement and a peer",
+    baseline: "followed",
+    run: async (options) => (await import("./postgres.ts")).benchPostgres(options),
+  },
   kinds: {
     about: "limits that follow the calendar, against as many that do not",
     baseline: "not followed",

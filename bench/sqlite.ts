@@ -1,13 +1,13 @@
-import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { RateLimiterSQLite } from "rate-limiter-flexible";
 import { RateLimiter } from "../src/entry/index.ts";
-import { CALLERS, concurrently, sequentially } from "./callers.ts";
+import { concurrently, sequentially } from "./callers.ts";
 import { type BenchOptions, type BenchTable, type Contender, compare } from "./measure.ts";
 import { roomyLimit } from "./roomy.ts";
+import { sharingRows } from "./sharing.ts";
 
 const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
 const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
@@ -109,30 +109,10 @@ function openWal(file: string): DatabaseSync {
   return database;
 }
 
-/** Two processes on one file, each as busy as it can be: how evenly they share. */
 async function twoProcesses(file: string): Promise<BenchTable> {
-  const limiter = await RateLimiter.open({ store: `sqlite:${file}` });
+  const store = `sqlite:${file}`;
+  const limiter = await RateLimiter.open({ store });
   await limiter.setResourceDefaults("two", [roomyLimit("rpm"), roomyLimit("tpm")]);
   await limiter.close();
-  const rows: object[] = [];
-  for (const callers of [1, CALLERS]) {
-    const reports = await Promise.all([0, 1].map(() => worker(file, callers)));
-    const counts = reports.map(({ calls }) => calls);
-    rows.push({
-      name: `two processes, ${callers} callers each`,
-      callsPerSecond: counts.map((calls) => Math.round(calls / 3)),
-      share: Math.min(...counts) / Math.max(...counts),
-      p99Ms: Math.max(...reports.map(({ p99Ms }) => p99Ms)),
-    });
-  }
-  return { title: "SQLite, two processes on one file", rows };
-}
-
-function worker(file: string, callers: number): Promise<{ readonly calls: number; readonly p99Ms: number }> {
-  const child = fork(new URL("./sqlite-worker.ts", import.meta.url), [file, String(callers), "3000"]);
-  return new Promise((resolve, reject) => {
-    child.on("message", (message) => resolve(message as { calls: number; p99Ms: number }));
-    child.on("error", reject);
-    child.on("exit", (code) => reject(new Error(`The worker ended with ${code}.`)));
-  });
+  return { title: "SQLite, two processes on one file", rows: await sharingRows(store) };
 }
