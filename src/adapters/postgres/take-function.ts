@@ -1,4 +1,8 @@
 import { FUNCTION_HEAD } from "./schema-part.ts";
+import { DRAFTS_LOCKED, DRAFTS_WRITTEN } from "./take-drafts.ts";
+
+/** Plans are made once a connection: made anew for the values of each take they would cost a third of it, and be the same. */
+const KEPT_PLANS = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off";
 
 /**
  * The take: a batch of requests of one namespace, one after the other, in the transaction of its own statement. Only the straight
@@ -17,38 +21,35 @@ CREATE OR REPLACE FUNCTION @.take_1(
   q_kind smallint[], q_now bigint[], q_gen bigint[], q_noted boolean[], q_claims integer[],
   c_bucket integer[], c_signature text[], c_changed bigint[], c_bypass boolean[], c_judged bigint[], c_amounts integer[],
   a_milli bigint[], a_resets bigint[], a_window bigint[], extras jsonb, drafts jsonb
-) RETURNS text ${FUNCTION_HEAD} AS $take$
+) RETURNS text ${FUNCTION_HEAD} ${KEPT_PLANS} AS $take$
 DECLARE
   safe_max CONSTANT bigint := 9007199254740991;
   debt_max CONSTANT bigint := 9000000000000000;
   n CONSTANT integer := cardinality(entities);
-  no_time CONSTANT bigint[] := array_fill(NULL::bigint, ARRAY[n]);
   gen bigint; server_ms bigint; stamp bigint; seen record; r record; j jsonb; e jsonb;
-  b_version bigint[] := no_time; b_signature text[] := array_fill(NULL::text, ARRAY[n]);
-  b_limits text[] := array_fill(NULL::text, ARRAY[n]);
-  b_epoch bigint[] := no_time; b_renew bigint[] := no_time; b_valid bigint[] := no_time; b_written bigint[] := no_time;
-  b_as_of bigint[] := no_time; b_gen bigint[] := no_time; b_met bigint[] := no_time; b_hour bigint[] := no_time;
-  b_requests bigint[] := no_time; b_offset integer[] := array_fill(0, ARRAY[n]); b_length integer[] := array_fill(0, ARRAY[n]);
-  b_sessions boolean[] := array_fill(false, ARRAY[n]);
+  -- By bucket; what is not set is NULL.
+  b_version bigint[]; b_signature text[]; b_limits text[]; b_epoch bigint[]; b_renew bigint[]; b_valid bigint[]; b_written bigint[];
+  b_as_of bigint[]; b_gen bigint[]; b_met bigint[]; b_hour bigint[]; b_requests bigint[]; b_offset integer[]; b_length integer[];
+  b_sessions boolean[]; b_new boolean[]; b_shown boolean[];
   -- 0: as it is stored. 1: levels have changed. 2: everything has changed. 3: it is new, and somebody has taken from it.
   b_changed smallint[] := array_fill(0::smallint, ARRAY[n]);
-  b_new boolean[] := array_fill(false, ARRAY[n]); b_shown boolean[] := array_fill(false, ARRAY[n]);
-  f_names text[] := '{}'; f_capacity bigint[] := '{}'; f_amount bigint[] := '{}'; f_period bigint[] := '{}';
-  f_soft boolean[] := '{}'; f_reset_after bigint[] := '{}'; f_tokens bigint[] := '{}'; f_remainder bigint[] := '{}';
-  f_counted bigint[] := '{}'; f_window bigint[] := '{}'; f_top_up bigint[] := '{}'; f_resets bigint[] := '{}';
-  -- What this request has changed, to take it back.
-  was_at integer[]; was_tokens bigint[]; was_counted bigint[]; was_window bigint[];
-  was_bucket integer[]; was_valid bigint[]; was_renew bigint[]; was_written bigint[]; was_requests bigint[]; was_changed smallint[];
-  u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer; kept integer;
-  first integer; last integer := 0; a0 integer; i integer; o integer; p integer; k integer; q integer; c integer;
-  now_ms bigint; kind smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; counted bigint;
-  is_again boolean; is_gone boolean; is_deep boolean; is_any_short boolean; is_short boolean[]; is_written boolean := false;
-  said text; told text := ''; shown text; first_amount integer[] := array_fill(0, ARRAY[cardinality(c_bucket)]);
-  q_refused text[] := array_fill(NULL::text, ARRAY[cardinality(q_kind)]);
-  ordered integer[]; made integer; rows text[] := '{}';
-  -- By request: the place of its draft among \`drafts\`. Those whose key is no longer theirs, and what those that were applied left.
-  d_at integer[] := array_fill(NULL::integer, ARRAY[cardinality(q_kind)]); d_lost integer[] := '{}';
-  d_applied integer[] := '{}'; d_first integer[] := '{}'; d_said text[] := '{}'; c_said text[]; marked json;
+  -- The reading that f_refilled is for.
+  b_refilled bigint[];
+  f_names text[]; f_capacity bigint[]; f_amount bigint[]; f_period bigint[]; f_soft boolean[]; f_reset_after bigint[];
+  f_tokens bigint[] := '{}'; f_remainder bigint[]; f_counted bigint[]; f_window bigint[]; f_top_up bigint[]; f_resets bigint[];
+  f_refilled bigint[];
+  -- What the buckets of this request were before, one behind the other, to take it back, and which of them it was the first to change; of
+  -- sessions more can change.
+  was_bucket integer[]; was_first integer[]; was_tokens bigint[]; was_counted bigint[]; was_written bigint[];
+  was_session integer[]; was_window bigint[]; was_valid bigint[]; was_renew bigint[];
+  u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
+  first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer;
+  now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint;
+  -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
+  outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
+  said text; told text := ''; shown text; ordered integer[]; made integer;
+  -- By request: the place of its draft among \`drafts\`. Those whose key is no longer theirs; those that were applied, and what they left.
+  d_at integer[]; d_lost integer[]; d_applied integer[]; d_said text[]; b_said text[]; marked json;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'takes need the isolation level read committed, this transaction has %', current_setting('transaction_isolation')
@@ -71,25 +72,21 @@ BEGIN
   SELECT value INTO gen FROM @.generation WHERE namespace = ns;
   gen := coalesce(gen, 0);
   -- A row that is made anew is of a later version than the one that was deleted: whoever remembers that one replaces nothing.
-  stamp := @.stamp_after(0);
+  stamp := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
   server_ms := stamp / 1000;
 
-  FOR j, k IN
-    SELECT d.value, d.i FROM jsonb_array_elements(drafts) WITH ORDINALITY AS d (value, i) ORDER BY d.value->>'key' COLLATE "C"
-  LOOP
-    q := (j->>'q')::integer; d_at[q] := k;
-    CONTINUE WHEN j->>'key' IS NULL;
-    SELECT t.body INTO marked FROM @.lease_key t WHERE t.namespace = ns AND t.key = j->>'key' FOR UPDATE;
-    -- Under way, and by whoever sends this.
-    IF marked->>'mark' IS DISTINCT FROM j->>'mark' OR marked->'answer' IS NOT NULL OR marked->'drafted' IS NOT NULL THEN
-      d_lost := d_lost || q;
-    END IF;
-  END LOOP;
-
+  ${DRAFTS_LOCKED}
+  -- Bucket by bucket, in one order for everybody. The inner query is not merged with the outer one: each bucket is looked up by its
+  -- key, whatever the planner knows of a table that was empty when it planned.
   FOR r IN
-    SELECT wanted.i AS at, b.* FROM unnest(entities, resources) WITH ORDINALITY AS wanted (entity, resource, i)
-    JOIN @.bucket b ON b.namespace = ns AND b.entity = wanted.entity AND b.resource = wanted.resource
-    ORDER BY b.entity, b.resource FOR UPDATE OF b
+    SELECT wanted.i AS at, b.*
+    FROM (
+      SELECT w.i, w.entity, w.resource FROM unnest(entities, resources) WITH ORDINALITY AS w (entity, resource, i)
+      ORDER BY w.entity COLLATE "C", w.resource COLLATE "C"
+    ) wanted
+    CROSS JOIN LATERAL (
+      SELECT * FROM @.bucket WHERE namespace = ns AND entity = wanted.entity AND resource = wanted.resource FOR UPDATE
+    ) b
   LOOP
     i := r.at;
     b_version[i] := r.version; b_signature[i] := r.signature; b_limits[i] := r.limits; b_epoch[i] := r.epoch_ms;
@@ -103,19 +100,12 @@ BEGIN
     b_sessions[i] := 0 < ANY (r.reset_after);
   END LOOP;
 
-  FOR q IN 1 .. cardinality(q_kind) LOOP
-    q_refused[q] := CASE
-      WHEN ahead_max_ms IS NOT NULL AND q_now[q] > server_ms + ahead_max_ms THEN '{"kind":"clock"}'
-      WHEN q_gen[q] <> gen THEN '{"kind":"stale"}'
-      WHEN q = ANY (d_lost) THEN '{"kind":"keyLost"}'
-    END;
-  END LOOP;
-
   -- What is brought replaces a row of exactly that version, unless the request that it was worked out for is refused: a reading that is
   -- ahead must not get into a row, nor limits that are no longer. Where there is none, it is worked with, and stored once it is taken from.
   FOR j IN SELECT value FROM jsonb_array_elements(brought) LOOP
-    i := (j->>'i')::integer;
-    CONTINUE WHEN coalesce(b_version[i], 0) <> (j->>'version')::bigint OR q_refused[(j->>'request')::integer] IS NOT NULL;
+    i := (j->>'i')::integer; q := (j->>'request')::integer;
+    CONTINUE WHEN coalesce(b_version[i], 0) <> (j->>'version')::bigint
+      OR q_now[q] > server_ms + ahead_max_ms OR q_gen[q] <> gen OR q = ANY (d_lost);
     b_new[i] := b_version[i] IS NULL;
     IF NOT b_new[i] THEN b_changed[i] := 2; END IF;
     b_version[i] := (j->>'version')::bigint;
@@ -137,128 +127,150 @@ BEGIN
     END LOOP;
   END LOOP;
 
-  a0 := 0;
-  FOR c IN 1 .. cardinality(c_bucket) LOOP
-    first_amount[c] := a0;
-    a0 := a0 + c_amounts[c];
-  END LOOP;
-
   FOR q IN 1 .. cardinality(q_kind) LOOP
     kind := q_kind[q]; now_ms := q_now[q]; first := last + 1; last := last + q_claims[q];
-    IF q > 1 THEN told := told || ','; END IF;
-    IF q_refused[q] IS NOT NULL THEN told := told || q_refused[q]; CONTINUE; END IF;
-    c_said := '{}';
-    was_at := '{}'; was_tokens := '{}'; was_counted := '{}'; was_window := '{}';
-    was_bucket := '{}'; was_valid := '{}'; was_renew := '{}'; was_written := '{}'; was_requests := '{}'; was_changed := '{}';
-    u_kept := cardinality(u_hour); is_again := false; is_gone := false; is_deep := false; is_any_short := false; is_short := '{}'; said := '';
+    IF now_ms > server_ms + ahead_max_ms OR q_gen[q] <> gen OR q = ANY (d_lost) THEN
+      told := told || CASE WHEN now_ms > server_ms + ahead_max_ms THEN ',{"kind":"clock"}' WHEN q_gen[q] <> gen THEN ',{"kind":"stale"}'
+        ELSE ',{"kind":"keyLost"}' END;
+      FOR c IN first .. last LOOP a0 := a0 + c_amounts[c]; END LOOP;
+      CONTINUE;
+    END IF;
+    was_bucket := NULL; was_first := NULL; was_tokens := NULL; was_counted := NULL; was_session := NULL;
+    u_kept := cardinality(u_hour); outcome := 0; said := '';
     FOR c IN first .. last LOOP
-      i := c_bucket[c]; o := b_offset[i]; a0 := first_amount[c]; is_short := is_short || false;
-      IF b_version[i] IS NULL OR (kind = 3 AND b_new[i] AND b_changed[i] = 0) THEN
-        IF kind = 3 THEN is_gone := true; ELSE is_again := true; END IF;
-        CONTINUE;
-      END IF;
-      IF b_signature[i] <> c_signature[c] OR (counts AND now_ms >= b_hour[i] + 3600000)
+      i := c_bucket[c]; o := b_offset[i]; p := o + b_length[i]; a := a0 - o; a0 := a0 + c_amounts[c];
+      IF b_signature[i] IS DISTINCT FROM c_signature[c] OR (counts AND now_ms >= b_hour[i] + 3600000)
         OR (kind < 3 AND (now_ms >= b_renew[i] OR c_changed[c] > b_met[i]))
-        OR (kind = 3 AND NOT c_bypass[c] AND (now_ms >= b_valid[i] OR b_epoch[i] > c_judged[c])) THEN
-        is_again := true; b_shown[i] := true;
-        CONTINUE;
-      END IF;
-      IF extras IS NOT NULL AND extras ? ('o' || c) AND extras->('o' || c) <> jsonb_build_array(b_as_of[i], b_gen[i]) THEN
-        is_again := true; b_shown[i] := true;
-        CONTINUE;
-      END IF;
-      was_bucket := was_bucket || i; was_valid := was_valid || b_valid[i]; was_renew := was_renew || b_renew[i];
-      was_written := was_written || b_written[i]; was_requests := was_requests || b_requests[i]; was_changed := was_changed || b_changed[i];
-      elapsed := now_ms - b_epoch[i]; kept := cardinality(was_at);
-      FOR k IN 1 .. b_length[i] LOOP
-        asked := a_milli[a0 + k];
-        CONTINUE WHEN asked IS NULL;
-        p := o + k;
-        was_at := was_at || p; was_tokens := was_tokens || f_tokens[p]; was_counted := was_counted || f_counted[p];
-        was_window := was_window || f_window[p];
-        IF counts AND asked <> 0 THEN
-          counted := coalesce(f_counted[p], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
-          -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
-          IF abs(counted) > safe_max THEN is_again := true; b_shown[i] := true; CONTINUE; END IF;
-          f_counted[p] := counted;
-        END IF;
-        CONTINUE WHEN c_bypass[c];
-        IF kind = 3 THEN
-          IF a_resets[a0 + k] IS NULL OR (a_resets[a0 + k] = f_resets[p] AND a_window[a0 + k] IS NOT DISTINCT FROM f_window[p]) THEN
-            f_tokens[p] := least(safe_max, f_tokens[p] + asked);
-          END IF;
-          CONTINUE;
-        END IF;
-        IF elapsed <= 0 OR f_amount[p] = 0 THEN
-          refilled := 0;
-        ELSIF f_amount[p] < 2500000000000 THEN
-          refilled := (elapsed * f_amount[p] + f_remainder[p]) / f_period[p];
+        OR (kind = 3 AND (b_new[i] AND b_changed[i] = 0
+          OR c_bypass[c] IS NOT TRUE AND (now_ms >= b_valid[i] OR b_epoch[i] > c_judged[c])))
+        OR (extras IS NOT NULL AND extras ? ('o' || c) AND extras->('o' || c) <> jsonb_build_array(b_as_of[i], b_gen[i])) THEN
+        IF b_version[i] IS NULL OR (kind = 3 AND b_new[i] AND b_changed[i] = 0) THEN
+          outcome := greatest(outcome, CASE WHEN kind = 3 THEN 3 ELSE 4 END);
         ELSE
-          refilled := div(elapsed::numeric * f_amount[p] + f_remainder[p], f_period[p]::numeric)::bigint;
+          outcome := 4; b_shown[i] := true;
         END IF;
-        remaining := least(f_tokens[p], f_capacity[p] - refilled) - asked;
-        IF f_soft[p] THEN
-          -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
-          IF remaining + refilled < -debt_max THEN remaining := f_tokens[p]; END IF;
-          IF counts AND kind = 1 AND remaining + refilled < 0 THEN
-            u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[p] || '#od'); u_milli := u_milli || 1000::numeric;
+        CONTINUE;
+      END IF;
+      was_bucket := was_bucket || i; was_tokens := was_tokens || f_tokens[o + 1 : p]; was_counted := was_counted || f_counted[o + 1 : p];
+      IF b_sessions[i] THEN
+        IF was_session IS NULL THEN was_window := NULL; was_valid := NULL; was_renew := NULL; END IF;
+        was_session := was_session || i; was_valid := was_valid || b_valid[i]; was_renew := was_renew || b_renew[i];
+        was_window := was_window || f_window[o + 1 : p];
+      END IF;
+      mode := CASE WHEN c_bypass[c] THEN 0 ELSE kind END;
+      IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
+        b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
+        FOR k IN o + 1 .. p LOOP
+          IF elapsed <= 0 OR f_amount[k] = 0 THEN
+            f_refilled[k] := 0;
+          ELSIF f_amount[k] < 2500000000000 THEN
+            f_refilled[k] := (elapsed * f_amount[k] + f_remainder[k]) / f_period[k];
+          ELSE
+            f_refilled[k] := div(elapsed::numeric * f_amount[k] + f_remainder[k], f_period[k]::numeric)::bigint;
           END IF;
-        ELSIF kind = 1 THEN
-          IF remaining + refilled < 0 THEN is_any_short := true; is_short[c - first + 1] := true; CONTINUE; END IF;
-        ELSIF remaining + refilled < -debt_max THEN
-          is_deep := true;
-          CONTINUE;
+        END LOOP;
+      END IF;
+      FOR k IN o + 1 .. p LOOP
+        asked := a_milli[a + k];
+        CONTINUE WHEN asked IS NULL;
+        IF counts AND asked <> 0 THEN
+          f_counted[k] := coalesce(f_counted[k], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
+          -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
+          IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
         END IF;
-        f_tokens[p] := remaining;
-        IF f_reset_after[p] > 0 AND f_window[p] IS NULL AND asked > 0 THEN
-          f_window[p] := greatest(now_ms, b_epoch[i]);
-          b_valid[i] := least(b_valid[i], f_window[p] + f_reset_after[p]);
-          b_renew[i] := least(b_renew[i], b_valid[i]);
+        IF mode = 3 THEN
+          IF a_resets[a + k] IS NULL OR (a_resets[a + k] = f_resets[k] AND a_window[a + k] IS NOT DISTINCT FROM f_window[k]) THEN
+            f_tokens[k] := least(safe_max, f_tokens[k] + asked);
+          END IF;
+        ELSIF mode > 0 THEN
+          refilled := f_refilled[k];
+          remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
+          IF remaining + refilled < 0 THEN
+            IF f_soft[k] THEN
+              -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
+              IF remaining + refilled < -debt_max THEN remaining := f_tokens[k]; END IF;
+              IF counts AND kind = 1 AND remaining + refilled < 0 THEN
+                u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[k] || '#od');
+                u_milli := u_milli || 1000::numeric;
+              END IF;
+            ELSIF kind = 1 THEN
+              is_claim_short := true;
+              CONTINUE;
+            ELSIF remaining + refilled < -debt_max THEN
+              outcome := greatest(outcome, 2);
+              CONTINUE;
+            END IF;
+          END IF;
+          f_tokens[k] := remaining;
+          IF f_reset_after[k] > 0 AND f_window[k] IS NULL AND asked > 0 THEN
+            f_window[k] := greatest(now_ms, b_epoch[i]);
+            b_valid[i] := least(b_valid[i], f_window[k] + f_reset_after[k]);
+            b_renew[i] := least(b_renew[i], b_valid[i]);
+          END IF;
         END IF;
       END LOOP;
       IF counts AND kind = 1 THEN b_requests[i] := b_requests[i] + 1; END IF;
-      IF q_noted[q] THEN b_written[i] := greatest(b_written[i], now_ms); END IF;
-      IF b_new[i] THEN b_changed[i] := 3; ELSIF b_changed[i] = 0 THEN b_changed[i] := 1; END IF;
+      IF q_noted[q] THEN
+        IF cardinality(was_bucket) = 1 THEN was_written := NULL; END IF;
+        was_written := was_written || b_written[i]; b_written[i] := greatest(b_written[i], now_ms);
+      END IF;
+      IF b_changed[i] = 0 THEN was_first := was_first || i; b_changed[i] := CASE WHEN b_new[i] THEN 3 ELSE 1 END; END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
           u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (e->>0); u_milli := u_milli || (e->>1)::numeric;
         END LOOP;
       END IF;
-      shown := '[' || array_to_string(f_tokens[o + 1 : o + b_length[i]], ',', 'null') || ']';
-      IF b_sessions[i] THEN
-        shown := shown || ',[' || array_to_string(f_window[o + 1 : o + b_length[i]], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null');
-      END IF;
-      said := said || CASE WHEN said = '' THEN '[' ELSE ',[' END || shown || ']';
-      IF d_at[q] IS NOT NULL THEN c_said := c_said || ('[' || shown || ']'); END IF;
-      -- A claim that does not fit leaves the row as it found it: a further one on the same bucket goes by that.
-      IF is_short[c - first + 1] THEN
-        FOR k IN REVERSE cardinality(was_at) .. kept + 1 LOOP
-          p := was_at[k]; f_tokens[p] := was_tokens[k]; f_counted[p] := was_counted[k]; f_window[p] := was_window[k];
-        END LOOP;
+      IF is_claim_short THEN
+        is_claim_short := false; outcome := greatest(outcome, 1);
+        IF is_short IS NULL THEN is_short := array_fill(false, ARRAY[last - first + 1]); END IF;
+        is_short[c - first + 1] := true;
+        -- A claim that does not fit leaves the row as it found it: a further one on the same bucket goes by that.
+        k := cardinality(was_tokens);
+        f_tokens[o + 1 : p] := was_tokens[k - p + o + 1 : k]; f_counted[o + 1 : p] := was_counted[k - p + o + 1 : k];
+        IF b_sessions[i] THEN
+          k := cardinality(was_window);
+          f_window[o + 1 : p] := was_window[k - p + o + 1 : k];
+        END IF;
+      ELSIF outcome = 0 THEN
+        said := said || ',[[' || array_to_string(f_tokens[o + 1 : p], ',', 'null') || ']' || CASE WHEN b_sessions[i]
+          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null') || ']' ELSE ']' END;
       END IF;
     END LOOP;
-    IF NOT (is_again OR is_gone OR is_deep OR is_any_short) THEN
+    IF outcome = 0 THEN
       is_written := true;
-      told := told || '{"kind":"applied","claims":[' || said || ']}';
-      IF d_at[q] IS NOT NULL THEN
-        d_applied := d_applied || q; d_first := d_first || cardinality(d_said); d_said := d_said || c_said;
-      END IF;
+      told := told || ',{"kind":"applied","claims":[' || substr(said, 2) || ']}';
+      IF d_at[q] IS NOT NULL THEN d_applied := d_applied || q; d_said := d_said || ('[' || substr(said, 2) || ']'); END IF;
       CONTINUE;
     END IF;
-    FOR k IN REVERSE cardinality(was_at) .. 1 LOOP
-      p := was_at[k]; f_tokens[p] := was_tokens[k]; f_counted[p] := was_counted[k]; f_window[p] := was_window[k];
-    END LOOP;
-    FOR k IN REVERSE cardinality(was_bucket) .. 1 LOOP
-      i := was_bucket[k]; b_valid[i] := was_valid[k]; b_renew[i] := was_renew[k]; b_written[i] := was_written[k];
-      b_requests[i] := was_requests[k]; b_changed[i] := was_changed[k];
-    END LOOP;
+    IF was_bucket IS NOT NULL THEN
+      a := cardinality(was_tokens);
+      FOR k IN REVERSE cardinality(was_bucket) .. 1 LOOP
+        i := was_bucket[k]; o := b_offset[i]; p := o + b_length[i];
+        IF p > o THEN
+          f_tokens[o + 1 : p] := was_tokens[a - p + o + 1 : a]; f_counted[o + 1 : p] := was_counted[a - p + o + 1 : a]; a := a - p + o;
+        END IF;
+        IF q_noted[q] THEN b_written[i] := was_written[k]; END IF;
+        IF counts AND kind = 1 THEN b_requests[i] := b_requests[i] - 1; END IF;
+      END LOOP;
+    END IF;
+    IF was_first IS NOT NULL THEN
+      FOREACH i IN ARRAY was_first LOOP b_changed[i] := 0; END LOOP;
+    END IF;
+    IF was_session IS NOT NULL THEN
+      a := cardinality(was_window);
+      FOR k IN REVERSE cardinality(was_session) .. 1 LOOP
+        i := was_session[k]; o := b_offset[i]; p := o + b_length[i];
+        f_window[o + 1 : p] := was_window[a - p + o + 1 : a]; a := a - p + o;
+        b_valid[i] := was_valid[k]; b_renew[i] := was_renew[k];
+      END LOOP;
+    END IF;
     IF cardinality(u_hour) > u_kept THEN
       u_hour := u_hour[1 : u_kept]; u_bucket := u_bucket[1 : u_kept]; u_counter := u_counter[1 : u_kept]; u_milli := u_milli[1 : u_kept];
     END IF;
-    IF is_again THEN
-      told := told || '{"kind":"again"}';
-    ELSIF is_gone THEN
-      told := told || '{"kind":"gone"}';
+    IF outcome = 4 THEN
+      told := told || ',{"kind":"again"}';
+    ELSIF outcome = 3 THEN
+      told := told || ',{"kind":"gone"}';
       i := c_bucket[first];
       -- Usage of a bucket that is forgotten goes down all the same; one without any usage was deleted, and nothing brings it back.
       IF counts AND extras IS NOT NULL AND extras ? ('l' || first)
@@ -268,20 +280,18 @@ BEGIN
           u_hour := u_hour || (e->>0)::bigint; u_bucket := u_bucket || i; u_counter := u_counter || (e->>1); u_milli := u_milli || (e->>2)::numeric;
         END LOOP;
       END IF;
-    ELSIF is_deep THEN
-      told := told || '{"kind":"tooDeep"}';
+    ELSIF outcome = 2 THEN
+      told := told || ',{"kind":"tooDeep"}';
     ELSE
       said := '';
       FOR c IN first .. last LOOP
-        i := c_bucket[c]; o := b_offset[i];
-        shown := '[' || array_to_string(f_tokens[o + 1 : o + b_length[i]], ',', 'null') || ']';
-        IF b_sessions[i] THEN
-          shown := shown || ',[' || array_to_string(f_window[o + 1 : o + b_length[i]], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null');
-        END IF;
-        said := said || CASE WHEN said = '' THEN '[' ELSE ',[' END || shown || ']';
+        i := c_bucket[c]; o := b_offset[i]; p := o + b_length[i];
+        said := said || ',[[' || array_to_string(f_tokens[o + 1 : p], ',', 'null') || ']' || CASE WHEN b_sessions[i]
+          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null') || ']' ELSE ']' END;
       END LOOP;
-      told := told || '{"kind":"short","short":' || to_jsonb(is_short)::text || ',"claims":[' || said || ']}';
+      told := told || ',{"kind":"short","short":' || to_jsonb(is_short)::text || ',"claims":[' || substr(said, 2) || ']}';
     END IF;
+    is_short := NULL;
   END LOOP;
 
   -- New rows first, by key: who waits for one here holds nothing that somebody in an earlier phase waits for who is waited for.
@@ -333,7 +343,7 @@ BEGIN
   said := '';
   FOR i IN 1 .. n LOOP
     IF i > 1 THEN said := said || ','; END IF;
-    IF b_version[i] IS NULL OR (b_new[i] AND b_changed[i] = 0) THEN said := said || 'null'; rows := rows || NULL::text; CONTINUE; END IF;
+    IF b_version[i] IS NULL OR (b_new[i] AND b_changed[i] = 0) THEN said := said || 'null'; CONTINUE; END IF;
     o := b_offset[i]; p := o + b_length[i];
     shown := '"version":' || b_version[i] || ',"signature":"' || b_signature[i] || '","epoch":' || b_epoch[i]
       || ',"renew":' || b_renew[i] || ',"valid":' || coalesce(b_valid[i]::text, 'null')
@@ -342,31 +352,11 @@ BEGIN
       || ',"tokens":[' || array_to_string(f_tokens[o + 1 : p], ',') || '],"remainder":[' || array_to_string(f_remainder[o + 1 : p], ',')
       || '],"counted":[' || array_to_string(f_counted[o + 1 : p], ',', 'null') || '],"window":[' || array_to_string(f_window[o + 1 : p], ',', 'null')
       || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',') || ']}';
-    said := said || '{' || CASE WHEN b_shown[i] THEN '"limits":' || to_jsonb(b_limits[i])::text || ',' ELSE '' END || shown;
-    rows := rows || shown;
+    said := said || CASE WHEN b_shown[i] THEN '{"limits":' || to_jsonb(b_limits[i])::text || ',' ELSE '{' END || shown;
+    IF d_applied IS NOT NULL THEN b_said[i] := shown; END IF;
   END LOOP;
-  FOR k IN 1 .. cardinality(d_applied) LOOP
-    q := d_applied[k]; j := drafts->(d_at[q] - 1); first := 0; shown := '';
-    FOR c IN 1 .. q - 1 LOOP first := first + q_claims[c]; END LOOP;
-    FOR c IN 1 .. q_claims[q] LOOP
-      i := c_bucket[first + c];
-      shown := shown || CASE WHEN c = 1 THEN '' ELSE ',' END || '{"entity":' || to_json(entities[i])::text || ',"resource":' || to_json(resources[i])::text
-        || ',"levels":' || d_said[d_first[k] + c] || ',"row":{"limits":' || to_json(b_limits[i])::text || ',' || rows[i] || '}';
-    END LOOP;
-    shown := '{"leaseId":' || coalesce(to_json(j->>'leaseId')::text, 'null') || ',"draft":' || to_json(j->>'text')::text
-      || ',"nowMs":' || q_now[q] || ',"buckets":[' || shown || ']}';
-    IF j->>'leaseId' IS NOT NULL THEN
-      INSERT INTO @.lease (namespace, id, entity, resource, due_at_ms, version, body)
-      VALUES (ns, j->>'leaseId', j->>'entity', j->>'resource', q_now[q] + (j->>'hold')::bigint, nextval('"@schema".stamp'), shown::json);
-    END IF;
-    IF j->>'key' IS NOT NULL THEN
-      UPDATE @.lease_key t SET version = nextval('"@schema".stamp'), forget_at_ms = q_now[q] + 86400000,
-        body = json_build_object('mark', t.body->'mark', 'fingerprint', t.body->'fingerprint', 'untilMs', t.body->'untilMs',
-          'forgottenAtMs', q_now[q] + 86400000, 'drafted', shown::json)
-      WHERE t.namespace = ns AND t.key = j->>'key';
-    END IF;
-  END LOOP;
-  told := '"generation":' || gen || ',"serverMs":' || server_ms || ',"rows":[' || said || '],"replies":[' || told || ']}';
+  ${DRAFTS_WRITTEN}
+  told := '"generation":' || gen || ',"serverMs":' || server_ms || ',"rows":[' || said || '],"replies":[' || substr(told, 2) || ']}';
   -- A batch that has changed nothing may be done again: nothing is written for it.
   IF is_written THEN
     INSERT INTO @.lane AS l (lane, seq, answer, at_ms) VALUES (lane_id, lane_seq, told, server_ms)
