@@ -31,7 +31,7 @@ export interface TakeSettings {
 export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): unknown[] {
   const { namespaceId, lane, seq, buckets, requests, countsUsage, aheadMaxMs } = batch;
   const claims = requests.flatMap((request) => request.claims);
-  const pins = claims.flatMap(pinsOf);
+  const isCredited = requests.some(({ kind }) => kind === "credit");
   return [
     ...[namespaceId, lane, seq, durability, lockMs, aheadMaxMs ?? null, countsUsage],
     texts(buckets.map(({ key }) => key.entityId)),
@@ -45,12 +45,12 @@ export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): 
     numbers(claims.map(({ bucket }) => bucket + 1)),
     texts(claims.map(({ signature }) => signature)),
     numbers(claims.map(({ changedMs }) => changedMs)),
-    numbers(claims.map(({ bypass }) => bypass)),
-    numbers(claims.map(({ judgedMs }) => judgedMs)),
+    numbersUnless(!claims.some(({ bypass }) => bypass), () => claims.map(({ bypass }) => bypass)),
+    numbersUnless(!isCredited, () => claims.map(({ judgedMs }) => judgedMs)),
     numbers(claims.map(({ amounts }) => amounts.length)),
     numbers(claims.flatMap(({ amounts }) => amounts)),
-    numbers(pins.map(({ resets }) => resets)),
-    numbers(pins.map(({ windowStartMs }) => windowStartMs)),
+    numbersUnless(!isCredited, () => claims.flatMap(pinsOf).map(({ resets }) => resets)),
+    numbersUnless(!isCredited, () => claims.flatMap(pinsOf).map(({ windowStartMs }) => windowStartMs)),
     extrasText(claims),
     draftsText(requests),
   ];
@@ -185,6 +185,11 @@ type Cell = number | boolean | null;
 
 function numbers(values: readonly Cell[]): string {
   return `{${values.map((value) => (value === null ? "NULL" : String(value))).join(",")}}`;
+}
+
+/** NULL where the function would not look at them: most of a batch is read by the server for nothing otherwise. */
+function numbersUnless(isUnused: boolean, values: () => readonly Cell[]): string | null {
+  return isUnused ? null : numbers(values());
 }
 
 export function texts(values: readonly string[]): string {

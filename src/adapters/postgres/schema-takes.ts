@@ -47,10 +47,10 @@ CREATE TABLE @.operation (
 CREATE INDEX operation_at ON @.operation (namespace, at_ms);
 `;
 
-/** The number of the lock of a namespace. */
+/** The number of the lock of a namespace. With names in full and no settings of its own, it becomes part of the statement that calls it. */
 const LOCK_OF = `
-CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$ SELECT hashtextextended('zae-limiter/@schema/' || namespace, 0) $$;
+CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
+AS $$ SELECT pg_catalog.hashtextextended('zae-limiter/@schema/' OPERATOR(pg_catalog.||) namespace, 0) $$;
 `;
 
 /** The version that follows one: microseconds of the server's clock, and always more than before. Exact in JavaScript until 2255. */
