@@ -16,6 +16,8 @@ export interface Example {
   readonly printed: string | undefined;
   /** Whether it needs a DynamoDB. */
   readonly isOnDynamo: boolean;
+  /** Whether it needs a PostgreSQL server. */
+  readonly isOnPostgres: boolean;
   /** Whether it is a step of a tutorial: those are followed as a whole (test/docs/tutorial.test.ts). */
   readonly isStep: boolean;
 }
@@ -30,7 +32,8 @@ export function allExamples(): readonly Example[] {
       const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
       const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
       const isOnDynamo = /zae-limiter\/dynamodb|dynamodb:/.test(block);
-      return [{ place, text, printed, isOnDynamo, isStep: document.startsWith("docs/tutorial/") }];
+      const isOnPostgres = /postgres:\/\/|store: "postgres"/.test(block);
+      return [{ place, text, printed, isOnDynamo, isOnPostgres, isStep: document.startsWith("docs/tutorial/") }];
     });
   });
 }

@@ -47,7 +47,7 @@ after(() => rm(folder, { recursive: true }));
 describe("every example that begins with an import of the package runs as it stands, and ends by itself", {
   concurrency: 3,
 }, () => {
-  const local = examples.filter(({ isOnDynamo, isStep }) => !isOnDynamo && !isStep);
+  const local = examples.filter(({ isOnDynamo, isOnPostgres, isStep }) => !isOnDynamo && !isOnPostgres && !isStep);
   assert.ok(local.length > 10, `only ${local.length} examples were found`);
   for (const example of local) {
     test(example.place, async () => {
