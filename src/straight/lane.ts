@@ -60,6 +60,7 @@ interface Job {
   nowMs: number;
   tries: number;
   isOver: boolean;
+  isWatched: boolean;
   endTimer: () => void;
 }
 
@@ -68,6 +69,9 @@ const TRIES_MAX = 8;
 
 /** How long is waited before a server that could not be reached is asked again what became of a batch. */
 const PAUSE_MS = 25;
+
+/** Who waits so much longer than the others of its batch at most needs no timer of its own. */
+const SLACK_MS = 1;
 
 /**
  * Calls that are joined to batches, one batch under way at a time: whoever comes meanwhile is in the next one. Every batch has the next
@@ -94,7 +98,18 @@ export class Lane {
       }
       const untilMs = this.#parts.waiting.steadyMs() + time.timeoutMs;
       const job: Job = {
-        ...{ scope, call, time, untilMs, resolve, reject, nowMs: time.nowMs, tries: 0, isOver: false },
+        ...{
+          scope,
+          call,
+          time,
+          untilMs,
+          resolve,
+          reject,
+          nowMs: time.nowMs,
+          tries: 0,
+          isOver: false,
+          isWatched: false,
+        },
         endTimer: () => {},
       };
       this.#queue.push(job);
@@ -130,9 +145,12 @@ export class Lane {
     for (const done of this.#onDrained.splice(0)) done();
   }
 
-  // Waiting behind a batch must not take longer than the caller waits.
+  // Waiting behind a batch must not take longer than the caller waits; one timer serves a call from when it came to its end.
   #watch(job: Job): void {
-    job.endTimer = this.#parts.waiting.after(job.time.timeoutMs, () => {
+    if (job.isWatched || job.isOver) return;
+    job.isWatched = true;
+    const { steadyMs, after } = this.#parts.waiting;
+    job.endTimer = after(Math.max(0, job.untilMs - steadyMs()), () => {
       const cause = new Error(`No answer of the store within ${job.time.timeoutMs} ms.`);
       const isSent = !this.#queue.includes(job);
       this.#settle(job, unavailable(job.call, isSent ? "unknown" : "no", cause));
@@ -175,7 +193,9 @@ export class Lane {
     const { scope } = jobs[0] as Job;
     const head = { namespaceId: scope.namespaceId, lane: this.#id, seq: ++this.#seq, countsUsage };
     const batch = draft.batch({ ...head, aheadMaxMs: clock?.aheadMaxMs });
-    for (const job of jobs) if (job.time.timeoutMs !== (jobs[0] as Job).time.timeoutMs) this.#watch(job);
+    // The store is waited for as long as the one with most time waits.
+    const untilMs = Math.max(...jobs.map((job) => job.untilMs));
+    for (const job of jobs) if (job.untilMs < untilMs - SLACK_MS) this.#watch(job);
     const reply = await this.#applied(batch, jobs);
     switch (reply.kind) {
       case "done":
