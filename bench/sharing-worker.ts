@@ -2,7 +2,7 @@ import { RateLimiter } from "../src/entry/index.ts";
 
 // One busy process of the two: takes for so many ms with so many callers, then tells how often and how slow at worst.
 const [store, callers, ms] = process.argv.slice(2) as [string, string, string];
-const limiter = await RateLimiter.open({ store });
+const limiter = await RateLimiter.open({ store, timeoutMs: 30_000 });
 const until = performance.now() + Number(ms);
 const times: number[] = [];
 await Promise.all(
