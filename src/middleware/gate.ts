@@ -130,11 +130,7 @@ export class Gate<In> {
   #keyed(asking: Asking<In>): MaybePromise<Decision> {
     const { key } = this.#options;
     const text = key === undefined ? keyOfAddress(asking.arrival.address()) : key(asking.input);
-    return isPromise(text) ? this.#keyedLater(text, asking) : this.#named(text, asking);
-  }
-
-  async #keyedLater(text: Promise<string | null | undefined>, asking: Asking<In>): Promise<Decision> {
-    return this.#named(await text, asking);
+    return isPromise(text) ? text.then((known) => this.#named(known, asking)) : this.#named(text, asking);
   }
 
   #named(text: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
@@ -146,16 +142,12 @@ export class Gate<In> {
     } catch (error) {
       return this.#failed(error, shadow);
     }
-    if (!this.#isFixed) return this.#askedLater(entityId, asking);
+    if (!this.#isFixed) return this.#asked(entityId, asking.input).then((asked) => this.#take(asked, asking));
     const request = this.#fixed(entityId);
     const isPlain = !shadow && this.#options.wait === undefined;
     const granted = isPlain ? this.#acquirer?.attemptAtOnce(request) : undefined;
     if (granted !== undefined) return this.#granted(granted.lease, limiter, request, shadow);
     return this.#take(request, asking);
-  }
-
-  async #askedLater(entityId: string, asking: Asking<In>): Promise<Decision> {
-    return this.#take(await this.#asked(entityId, asking.input), asking);
   }
 
   async #take(asked: AcquireRequest, { arrival, shadow, limiter }: Asking<In>): Promise<Decision> {

@@ -53,7 +53,7 @@ export class RequestLease<In> {
     const { lease } = this;
     const { limiter, lifecycle } = this.#giver;
     try {
-      await ((await this.#answered(givesBack)) ? lease.rollback() : lease.settle());
+      await ((await givesBack) ? lease.rollback() : lease.settle());
     } catch (error) {
       tellNotStored(limiter, this.#about, error);
     } finally {
@@ -71,24 +71,16 @@ export class RequestLease<In> {
   }
 
   #givesBack(outcome: RequestOutcome): MaybePromise<boolean> {
+    // Doubt favours the limit.
+    const inDoubt = (error: unknown) => {
+      tellDegraded(this.#giver.limiter, this.#about, "giveBackOn threw", error);
+      return false;
+    };
     try {
-      return this.#options.givesBackOn(outcome);
+      const answer = this.#options.givesBackOn(outcome);
+      return typeof answer === "boolean" ? answer : Promise.resolve(answer).catch(inDoubt);
     } catch (error) {
-      return this.#inDoubt(error);
+      return inDoubt(error);
     }
-  }
-
-  async #answered(givesBack: MaybePromise<boolean>): Promise<boolean> {
-    try {
-      return await givesBack;
-    } catch (error) {
-      return this.#inDoubt(error);
-    }
-  }
-
-  /** Doubt favours the limit. */
-  #inDoubt(error: unknown): boolean {
-    tellDegraded(this.#giver.limiter, this.#about, "giveBackOn threw", error);
-    return false;
   }
 }
