@@ -464,10 +464,12 @@ test("the middleware of a framework adds little to a bundle with a limiter, and 
     const program = `import { rateLimit } from "zae-limiter/${name}"; console.log(rateLimit);`;
     const alone = await bundled(program);
     assert.deepEqual([alone.imports, alone.warnings], [[], []], name);
-    // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests.
-    assert.ok(alone.bytes < 74_000, `${name}: ${alone.bytes} bytes`);
+    // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests; 73 before
+    // requests on memory were decided without a promise.
+    assert.ok(alone.bytes < 75_500, `${name}: ${alone.bytes} bytes`);
     const { bytes } = await bundled(program + limiter);
-    assert.ok(bytes - without < 18_000, `${name} adds ${bytes - without} bytes`);
+    // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides.
+    assert.ok(bytes - without < 19_700, `${name} adds ${bytes - without} bytes`);
   }
 });
 
