@@ -22,7 +22,7 @@ import type { SweepScope } from "./sweep-parts.ts";
 import type { Archive } from "./write-archive.ts";
 
 /** A table with all that the aggregator needs of it. */
-export interface AggregatorParts {
+interface AggregatorParts {
   /** The name of the table. */
   readonly stack: string;
   readonly client: DynamoClient;

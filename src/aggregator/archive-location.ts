@@ -25,6 +25,6 @@ export function locationText({ bucket, prefix }: ArchiveLocation): string {
 }
 
 /** Without the slashes at its ends. */
-export function trimmed(prefix: string): string {
+function trimmed(prefix: string): string {
   return prefix.replace(/^\/+|\/+$/g, "");
 }

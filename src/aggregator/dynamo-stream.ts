@@ -7,7 +7,7 @@ import { loadStreams } from "./optional.ts";
 import type { StreamRecord } from "./stream-record.ts";
 import type { StreamOpened, StreamPosition, StreamRead, StreamShard, StreamSource } from "./stream-source.ts";
 
-export interface DynamoStreamOptions {
+interface DynamoStreamOptions {
   readonly table: string;
   /** For the table itself. */
   readonly client: DynamoClient;

@@ -15,7 +15,7 @@ export interface StreamView {
   readonly nowMs: number;
 }
 
-export interface ShardPlan {
+interface ShardPlan {
   /** Shards that may be read: not done yet, their parents done or gone. */
   readonly ready: readonly string[];
   /** Shards to begin with. */
@@ -49,7 +49,7 @@ export function planShards(view: StreamView): ShardPlan {
   };
 }
 
-export type ShardStart =
+type ShardStart =
   | { readonly kind: "read"; readonly position: StreamPosition; readonly gap: boolean }
   /** Nothing in it is wanted. */
   | { readonly kind: "skip" };

@@ -5,7 +5,7 @@ import { type ArchivedEvent, type ArchiveLine, archivedEvent, identityOf, parseL
 import type { ObjectStore } from "./objects.ts";
 import { ARCHIVE_FOLDER } from "./plan-archive.ts";
 
-export interface ArchiveQuery {
+interface ArchiveQuery {
   /** Undefined: of all namespaces. */
   readonly namespaceId: string | undefined;
   /** Events in [fromMs, toMs). */

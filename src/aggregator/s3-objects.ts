@@ -5,7 +5,7 @@ import { type ArchiveLocation, locationText } from "./archive-location.ts";
 import type { ObjectStore } from "./objects.ts";
 import { loadS3 } from "./optional.ts";
 
-export interface S3Options extends ArchiveLocation {
+interface S3Options extends ArchiveLocation {
   /** Undefined: as the AWS SDK finds it. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;

@@ -4,7 +4,7 @@
  */
 export type Count = number | bigint;
 
-export function exactCount(value: bigint): Count {
+function exactCount(value: bigint): Count {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
 }

@@ -85,7 +85,7 @@ export interface LimitsOptions {
 }
 
 /** What the entry point gives: where the code lies, and how manifests are read. */
-export interface ConstructParts {
+interface ConstructParts {
   readonly codeFolder: string;
   readonly parse: (text: string) => Manifest;
 }

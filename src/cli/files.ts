@@ -46,7 +46,7 @@ export function unwritable(what: string, error: unknown): CommandEnd {
 }
 
 /** Whether the system refused something of a file, rather than this program being wrong. */
-export function isFileError(error: unknown): error is NodeJS.ErrnoException {
+function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error && "code" in error;
 }
 

@@ -35,7 +35,7 @@ export function processHost(): Host {
   return { output: processOutput(), env: process.env, terminal: processTerminal() };
 }
 
-export function processOutput(): Output {
+function processOutput(): Output {
   let isClosed = false;
   let fault: Error | undefined;
   // A reader that leaves (`| head -1`) is no fault; a disk that is full is one, and is told by the write.

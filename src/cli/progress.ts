@@ -1,7 +1,7 @@
 import type { CommandContext, GlobalOptions } from "./command.ts";
 
 /** Something that takes long says so, in one line on stderr, if that is a terminal. */
-export interface Progress {
+interface Progress {
   /** What has been done so far. */
   tell(text: string): void;
   end(): void;

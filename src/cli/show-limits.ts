@@ -5,7 +5,7 @@ import type { Policy } from "../entry/index.ts";
 import { limitText } from "./limit-print.ts";
 
 /** Limits of a scope for people, with what else the scope says. */
-export function limitsBlock(title: string, limits: readonly Limit[], { access, cascade }: Policy): string {
+function limitsBlock(title: string, limits: readonly Limit[], { access, cascade }: Policy): string {
   const lines = [
     title,
     ...limits.map((limit) => `  ${limitText(limit)}`),

@@ -18,7 +18,7 @@ export interface WatchedBucket {
 }
 
 /** One limit as the list of buckets has it. */
-export interface ListedLimit {
+interface ListedLimit {
   readonly entityId: string;
   readonly resource: string;
   readonly limit: string;

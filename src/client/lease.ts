@@ -10,7 +10,7 @@ import { keyField, type ServiceCalls } from "./http.ts";
 import { inBackground } from "./in-background.ts";
 
 /** What a lease was taken with. */
-export interface Taken {
+interface Taken {
   readonly view: LeaseView;
   readonly calls: ServiceCalls;
   readonly holdMs: number;

@@ -32,7 +32,7 @@ export function rateOf(limit: Limit | undefined, capacity: number): Rate | undef
 }
 
 /** What a reader should notice. */
-export type LevelState = "debt" | "empty" | "low" | "plenty";
+type LevelState = "debt" | "empty" | "low" | "plenty";
 
 export function stateOf(level: number, capacity: number): LevelState {
   if (level < 0) return "debt";

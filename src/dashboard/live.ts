@@ -23,7 +23,7 @@ export interface Refusal {
 }
 
 /** A change of configuration; what is absent concerns everybody. */
-export interface ConfigChange {
+interface ConfigChange {
   readonly action: string;
   readonly entityId?: string;
   readonly resource?: string;

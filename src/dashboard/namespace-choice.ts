@@ -26,7 +26,7 @@ export async function isNamespace(api: Api, name: string): Promise<boolean> {
 }
 
 /** The namespace that is looked at. `missing`: the address names one that is not there, and no other is shown in its place. */
-export type Chosen =
+type Chosen =
   | { readonly kind: "known"; readonly name: string }
   | { readonly kind: "looking"; readonly name: string }
   | { readonly kind: "missing"; readonly name: string };

@@ -39,7 +39,7 @@ export function Empty(props: {
 }
 
 /** A command to be copied. */
-export function Command({ text }: { readonly text: string }) {
+function Command({ text }: { readonly text: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {
     try {

@@ -33,7 +33,7 @@ export function useSession(): Session {
 }
 
 /** What was loaded; `error` stands beside older data where a reload failed. */
-export interface Loaded<Value> {
+interface Loaded<Value> {
   readonly value: Value | undefined;
   readonly error: ApiError | undefined;
   readonly isLoading: boolean;

@@ -31,7 +31,7 @@ export type {
   UsageWindow,
 };
 
-export type Scope = "acquire" | "read" | "admin";
+type Scope = "acquire" | "read" | "admin";
 
 /** `/v1/me`. */
 export interface Me {

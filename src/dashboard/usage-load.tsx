@@ -19,7 +19,7 @@ export interface UsageQuestion {
   readonly toMs: number | undefined;
 }
 
-export interface UsageRead {
+interface UsageRead {
   readonly items: readonly UsageSnapshot[];
   /** There is more than was read. */
   readonly more: boolean;

@@ -2,7 +2,7 @@ import type { UsageWindow } from "./shapes.ts";
 import { windowStarts } from "./usage-series.ts";
 
 /** A time that can be chosen, by a name that stands in the address. */
-export interface UsageRange {
+interface UsageRange {
   readonly name: string;
   readonly label: string;
   /** The first instants of its windows, and where it ends; undefined: it goes on. */

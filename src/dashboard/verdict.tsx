@@ -76,7 +76,7 @@ export function Verdict(props: {
 }
 
 /** A limit and whose it is, in words. */
-export function limitWords(limit: string, entityId: string, isTotal: boolean): string {
+function limitWords(limit: string, entityId: string, isTotal: boolean): string {
   return `${limit} of ${entityId}${isTotal ? " over all resources" : ""}`;
 }
 

@@ -1,5 +1,5 @@
 /** Header fields that a service has sent with a lease or a refusal. */
-export interface CarriedFields {
+interface CarriedFields {
   /** The value of `RateLimit-Policy`. */
   readonly policy: string;
   /** The value of `RateLimit`. */

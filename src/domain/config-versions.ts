@@ -13,7 +13,7 @@ import { limitSet } from "./limit-set.ts";
 import { formerPlans, type PlanStint } from "./plan-stints.ts";
 
 /** What of a stored configuration decides which limits there are. */
-export type ScopeLimits = Pick<StoredConfig, "limits" | "inherit" | "appliesTo">;
+type ScopeLimits = Pick<StoredConfig, "limits" | "inherit" | "appliesTo">;
 
 /** What a scope said of limits from an instant on. */
 export interface LimitsVersion extends ScopeLimits {
@@ -40,7 +40,7 @@ export function withVersion(
 }
 
 /** The plans that an entity had, where it had another before. */
-export interface PastPlans {
+interface PastPlans {
   /** The oldest first; the last is its plan of now. */
   readonly stints: readonly PlanStint[];
   /** The scopes that apply to it where it has that plan. */
@@ -85,19 +85,19 @@ export function resolveChanges(
 }
 
 /** What a scope said at an instant. */
-export function versionAt(versions: readonly LimitsVersion[], atMs: number): LimitsVersion | undefined {
+function versionAt(versions: readonly LimitsVersion[], atMs: number): LimitsVersion | undefined {
   return versions.findLast(({ fromMs }) => fromMs <= atMs) ?? versions[0];
 }
 
 /** The instants of the changes in several histories, each once, in their order. */
-export function instantsOf(histories: readonly (readonly Since[] | undefined)[]): number[] {
+function instantsOf(histories: readonly (readonly Since[] | undefined)[]): number[] {
   const instants = new Set<number>();
   for (const versions of histories) for (const { fromMs } of versions ?? []) if (fromMs > 0) instants.add(fromMs);
   return [...instants].sort((a, b) => a - b);
 }
 
 /** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
-export function changesAt(
+function changesAt(
   instants: readonly number[],
   limitsAt: (atMs: number) => readonly Limit[],
 ): readonly LimitsSince[] {
@@ -137,7 +137,7 @@ function pastHistories({ stints, scopesWith, historyOf }: PastPlans): (readonly 
 }
 
 /** The configurations of some scopes as they were at an instant, but for policies, which are those of now. */
-export function configsAt(
+function configsAt(
   found: readonly (StoredConfig | undefined)[],
   histories: readonly (readonly LimitsVersion[] | undefined)[],
   atMs: number,

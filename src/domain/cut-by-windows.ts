@@ -3,7 +3,7 @@ import type { Calendar } from "./calendar.ts";
 import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 /** The windows of a schedule, and what a limit can hold: outside of all, then in each. */
-export interface Windows {
+interface Windows {
   readonly entries: readonly ScheduleEntry[];
   readonly capacitiesMilli: readonly number[];
 }

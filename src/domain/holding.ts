@@ -12,7 +12,7 @@ export interface Holding {
 }
 
 /** Some of what a lease holds, with the ticket that gives it back. */
-export type Return = Holding;
+type Return = Holding;
 
 /**
  * The holdings of a bucket with what was taken further. An amount joins the holding that has the same period of its limit, or

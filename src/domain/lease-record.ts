@@ -46,7 +46,7 @@ export interface LeaseHolding extends Holding {
 }
 
 /** How a lease was closed, and when. */
-export interface LeaseClosing {
+interface LeaseClosing {
   readonly atMs: number;
   /** What it was closed with, as a text to compare a repeat by; empty where time closed it. */
   readonly by: string;

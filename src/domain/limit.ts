@@ -102,7 +102,7 @@ const LIMIT = new KnownNames<Limit>({
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
-export type RateMaker = <const Name extends string, const Measure extends string = Name>(
+type RateMaker = <const Name extends string, const Measure extends string = Name>(
   name: Name,
   rate: number,
   options?: RateOptions<Measure>,

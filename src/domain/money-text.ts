@@ -8,7 +8,7 @@ import { RESETS, type ResetName } from "./reset-names.ts";
 export const MONEY_MARK = "$";
 
 /** What `$AMOUNT[/PERIOD]` says. */
-export interface MoneyTerms {
+interface MoneyTerms {
   /** In micro-dollars. */
   readonly amount: number;
   /** The reset that a period stands for; undefined: the text has none. */

@@ -37,4 +37,4 @@ function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
 }
 
 /** The end of the year 9999: no instant that is stored lies later. */
-export const FOREVER_MS = 253_402_300_799_000;
+const FOREVER_MS = 253_402_300_799_000;

@@ -19,7 +19,7 @@ import {
 export const SEARCH_STEPS = 2_000;
 
 /** How far ahead boundaries are looked for: the calendar goes from day to day. A limit that only drips is searched without end. */
-export const SEARCH_HORIZON_MS = 50 * 365 * 24 * 3_600_000;
+const SEARCH_HORIZON_MS = 50 * 365 * 24 * 3_600_000;
 
 /** What one search may still spend. */
 export class SearchSteps implements Steps {

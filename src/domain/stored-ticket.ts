@@ -3,7 +3,7 @@ import type { Reset } from "./schedule.ts";
 import { StoredForm } from "./stored-form.ts";
 
 /** A ticket as it is stored: 0 for the plain one, else its pins, and what undoes the request where there is any. */
-export type StoredTicket =
+type StoredTicket =
   | 0
   | readonly [pins: readonly StoredPin[]]
   | readonly [pins: readonly StoredPin[], overdrawn: readonly string[], opened: readonly string[]];

@@ -5,7 +5,7 @@ import { CHANGE_OPTIONS, type ChangeOptions } from "./level-options.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** The entity as it is now, and whether this call made it. */
-export interface Ensured {
+interface Ensured {
   readonly entity: Entity;
   readonly created: boolean;
 }

@@ -10,7 +10,7 @@ import type { EngineDeps } from "./settings.ts";
 import { TurnBudget } from "./turn-budget.ts";
 
 /** What is read of many buckets. */
-export type BucketLists = Pick<BucketStore, "listKeys" | "listByResource" | "read">;
+type BucketLists = Pick<BucketStore, "listKeys" | "listByResource" | "read">;
 
 /** What the engine works with: refused once the limiter closes, and by turns with other work of the process. */
 export interface GuardedDeps extends EngineDeps {

@@ -32,7 +32,7 @@ export interface LeaseMaker {
 }
 
 /** What all resources of a lease share. */
-export interface LeaseCore {
+interface LeaseCore {
   readonly maker: LeaseMaker;
   status: LeaseStatus;
   /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */

@@ -11,7 +11,7 @@ import type { Clock } from "../ports/system.ts";
 type Phase = "open" | "closing" | "storeClosed";
 
 /** What is closed in the end, and how long open bodies may take before. */
-export interface Closing {
+interface Closing {
   readonly drainMs: number;
   readonly clock: Clock;
   /** What this process still has to write, once nothing is under way. It must not throw. */

@@ -43,7 +43,7 @@ export interface ObservedBucket {
 }
 
 /** When a bucket was looked at: for this request; at an earlier time; or never, and then its state says nothing. */
-export type SeenAt = "now" | { readonly atMs: number } | "never";
+type SeenAt = "now" | { readonly atMs: number } | "never";
 
 /** Buckets that were read, and the reading of the clock that they are shown by. */
 export interface Observation {

@@ -2,7 +2,7 @@ import type { Returned } from "../ports/bucket-store.ts";
 import type { Store } from "../ports/store.ts";
 
 /** What came back, and where: a bucket of this name is another one in another namespace. */
-export interface ReturnedIn {
+interface ReturnedIn {
   readonly namespace: string;
   readonly returned: Returned;
 }

@@ -42,7 +42,7 @@ export type Taken =
  * What became of a debit or credit; `state` is the one after it, where the store reports it. `gone`: there was nothing left
  * to give back to.
  */
-export interface Written {
+interface Written {
   readonly outcome: "applied" | "gone" | "tooDeep" | "no" | "unknown";
   readonly state: BucketState | undefined;
   /** Of a debit that is given back by itself. */

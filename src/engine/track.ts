@@ -54,7 +54,7 @@ export function track<Chunk>(
 }
 
 /** How a tracked stream ended, and what it came to as far as is known. */
-export interface TrackedEnd {
+interface TrackedEnd {
   readonly end: StreamEnd;
   /** How many chunks came. */
   readonly chunks: number;

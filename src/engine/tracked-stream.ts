@@ -14,7 +14,7 @@ export interface StreamObserver<Chunk> {
 }
 
 /** A stream that is passed on, and what is told of it. */
-export interface TrackedStream<Chunk> {
+interface TrackedStream<Chunk> {
   readonly observer: StreamObserver<Chunk>;
   /** Ends the stream: its reader gets the reason, its source is told to stop. */
   readonly signal: AbortSignal;
@@ -29,7 +29,7 @@ export function trackedStream<Chunk>(
 }
 
 /** Not by its class: other realms and polyfills have their own. */
-export function isReadable<Chunk>(
+function isReadable<Chunk>(
   source: ReadableStream<Chunk> | AsyncIterable<Chunk>,
 ): source is ReadableStream<Chunk> {
   return typeof (source as Partial<ReadableStream<Chunk>>).getReader === "function";

@@ -267,7 +267,7 @@ function waitOf({ retryAfterMs, statuses }: Refusal): number {
 }
 
 /** The way of one request through the room. */
-export interface Turn {
+interface Turn {
   /** Whether no request waits for this bucket. */
   isLineEmpty(): boolean;
   join(): void;

@@ -25,7 +25,7 @@ export interface StackInput {
 }
 
 /** What a change set came to. */
-export type ChangeSetAnswer =
+type ChangeSetAnswer =
   | { readonly kind: "none" }
   | { readonly kind: "changes"; readonly id: string; readonly changes: readonly Change[] }
   | { readonly kind: "failed"; readonly reason: string };

@@ -14,7 +14,7 @@ export interface DeleteRequest {
   readonly dryRun: boolean;
 }
 
-export interface DeleteDeps {
+interface DeleteDeps {
   readonly aws: AwsConfig;
   readonly sleep: (ms: number) => Promise<void>;
   readonly requireWanted: () => void;

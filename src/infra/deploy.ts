@@ -27,7 +27,7 @@ export interface DeployRequest {
   readonly mustExist: boolean;
 }
 
-export interface DeployDeps {
+interface DeployDeps {
   readonly aws: AwsConfig;
   /** Of this package. */
   readonly version: string;

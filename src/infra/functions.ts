@@ -4,7 +4,7 @@ import type { LambdaZip } from "./lambda-zip.ts";
 import { TAG } from "./stack-tags.ts";
 
 /** A function as it is deployed. */
-export interface FunctionState {
+interface FunctionState {
   readonly arn: string;
   /** Of its code, in base64. */
   readonly sha256: string;

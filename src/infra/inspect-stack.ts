@@ -6,7 +6,7 @@ import { conditionOf } from "./stack-status.ts";
 import { MANAGER, TAG } from "./stack-tags.ts";
 
 /** A stack of ours among others. */
-export interface ListedStack {
+interface ListedStack {
   readonly name: string;
   readonly status: string;
   /** Of the package that deployed it last. */

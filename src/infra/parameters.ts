@@ -4,7 +4,7 @@ import type { Json } from "./parts.ts";
 import type { FullStackOptions, StackOptions } from "./stack-options.ts";
 
 /** A parameter of the template: a value that can be changed while the structure stays. */
-export interface Parameter {
+interface Parameter {
   readonly value: (options: FullStackOptions) => string;
   /** The option that a deployed value stands for; none: it follows from others. */
   readonly option?: keyof FullStackOptions;

@@ -1,5 +1,5 @@
 /** What may be done with a stack in a status of CloudFormation's. */
-export type StackCondition =
+type StackCondition =
   /** It works, whatever became of its last change. */
   | "ready"
   /** It is being changed by somebody. */

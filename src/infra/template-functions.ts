@@ -13,7 +13,7 @@ export function functionResources(context: TemplateContext): Resources {
 }
 
 /** Only events that DynamoDB removed because they expired; what was deleted or purged by hand is not archived. */
-export const STREAM_FILTER = {
+const STREAM_FILTER = {
   eventName: ["REMOVE"],
   userIdentity: { principalId: ["dynamodb.amazonaws.com"] },
   dynamodb: { Keys: { SK: { S: [{ prefix: "#AUDIT#" }] } } },

@@ -10,7 +10,7 @@ import { allOf, compacted } from "./ledger.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** What came of looking for leases whose time is up. */
-export interface ExpiryRun {
+interface ExpiryRun {
   readonly found: number;
   readonly expired: number;
   /** The first that was met, if any. */

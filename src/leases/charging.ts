@@ -24,7 +24,7 @@ import { seenIn } from "./record-of.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** A charge that can be given back, should the lease not be moved. */
-export interface UndoableCharge extends Charge {
+interface UndoableCharge extends Charge {
   undo(): Promise<void>;
 }
 

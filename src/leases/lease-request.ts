@@ -64,7 +64,7 @@ export function checkLeaseRequest(
   return { asked, holdMs: heldMs, onExpiry };
 }
 
-export const HOLD_MIN_MS = 1_000;
+const HOLD_MIN_MS = 1_000;
 
 export function checkHold(holdMs: unknown, holdMaxMs: number, or: string): number {
   if (typeof holdMs === "number" && Number.isSafeInteger(holdMs) && holdMs >= HOLD_MIN_MS && holdMs <= holdMaxMs) {

@@ -9,7 +9,7 @@ const DEAD_AFTER_MS = 15_000;
 const RENEW_EVERY_MS = 5_000;
 
 /** A request that may have been sent before. */
-export interface KeyedRequest {
+interface KeyedRequest {
   readonly idempotencyKey: string | undefined;
   /** What is asked: another operation, path or body under the same key is an error. */
   readonly asks: unknown;

@@ -24,7 +24,7 @@ export function timesTenTo({ units, scale }: Decimal, power: number): number {
 }
 
 /** A product that goes into a sum. */
-export interface Term {
+interface Term {
   readonly weight: Decimal;
   /** A whole number, not negative. */
   readonly count: number;

@@ -10,7 +10,7 @@ import { outputWithin } from "./output-bound.ts";
 const WHOLE = decimalOf(1);
 
 /** What the usage of a call is estimated by. */
-export interface Estimating {
+interface Estimating {
   readonly call: ModelCall;
   readonly resource: string;
   readonly weights: readonly ExactWeights[];

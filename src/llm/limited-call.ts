@@ -15,7 +15,7 @@ export interface ChargedLease extends TakenLease {
 }
 
 /** A call that was let through, with what it holds. */
-export interface Admission {
+interface Admission {
   readonly call: ModelCall;
   readonly entityId: string;
   readonly resource: string;

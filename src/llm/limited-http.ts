@@ -7,10 +7,10 @@ import { type Problem, refusedResponse } from "./refused-response.ts";
 import { retryAfterMsOf } from "./retry-after.ts";
 
 /** One call may name its entity in this header. It is taken off before the call is sent. */
-export const ENTITY_HEADER = "zael-entity";
+const ENTITY_HEADER = "zael-entity";
 
 /** A request as clients hand it to `fetch`. */
-export interface ClientRequest {
+interface ClientRequest {
   readonly url: string;
   readonly init: RequestInit;
 }

@@ -111,7 +111,7 @@ function named(
   }
 }
 
-export function isName(reading: Reading, { key, keyAt, path }: Member, check: (value: unknown) => string): boolean {
+function isName(reading: Reading, { key, keyAt, path }: Member, check: (value: unknown) => string): boolean {
   try {
     check(key);
     return true;

@@ -16,7 +16,7 @@ const OWN_KEYS = ["name", "parent", "plan", "cascade", "metadata"];
 const DEFAULT_NAME = "_default_";
 const NAME_MAX = 256;
 
-export interface ReadEntity {
+interface ReadEntity {
   readonly id: string;
   readonly pieces: readonly DeclaredPiece[];
   readonly parentId: string | undefined;

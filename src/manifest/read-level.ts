@@ -13,7 +13,7 @@ export const OPTION_KEYS = ["inherit", "applies_to"];
 export const TOTAL_KEYS = ["totals", "totals_inherit", "totals_applies_to"];
 export const LEVEL_KEYS = ["limits", ...OPTION_KEYS, "disabled", "access", "cascade"];
 export const SYSTEM_KEYS = ["on_unavailable", "usage_kept_days", "limits", ...OPTION_KEYS, ...TOTAL_KEYS];
-export const ACCESS_WORDS = ["disabled", "bypass", "enforce"];
+const ACCESS_WORDS = ["disabled", "bypass", "enforce"];
 
 const NOT_FOR_ALL = "it would apply to every entity on every resource; declare it for resources or entities";
 

@@ -6,8 +6,8 @@ import { limitsIn, OPTION_KEYS, TOTAL_KEYS, totalsIn } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
 import type { Member, Reading } from "./reading.ts";
 
-export const PLAN_KEYS = ["name", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "resources"];
-export const PLAN_LEVEL_KEYS = ["limits", ...OPTION_KEYS];
+const PLAN_KEYS = ["name", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "resources"];
+const PLAN_LEVEL_KEYS = ["limits", ...OPTION_KEYS];
 
 /** A plan, which is declared by its id alone; its limits, on resources too, and its totals. */
 export function readPlan(reading: Reading, member: Member, calendar: CronCheck): readonly DeclaredPiece[] {

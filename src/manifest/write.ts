@@ -9,7 +9,7 @@ import type { Change } from "./change.ts";
 import type { LivePiece } from "./stale.ts";
 
 /** Who makes a change, and what it finds. */
-export interface ChangeContext extends ChangeOptions {
+interface ChangeContext extends ChangeOptions {
   readonly live: LivePiece;
 }
 

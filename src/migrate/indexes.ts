@@ -19,13 +19,6 @@ export async function makeIndexes(table: MigratedTable): Promise<void> {
   }
 }
 
-/** The indexes that a migration would make. */
-export async function missingIndexes(table: MigratedTable): Promise<readonly string[]> {
-  const wanted = tableDefinition({ name: table.name, gsi2Projection: "ALL", tags: {}, deletionProtection: false });
-  const description = await table.describe();
-  return wanted.GlobalSecondaryIndexes.map(({ IndexName }) => IndexName).filter((name) => !hasIndex(description, name));
-}
-
 function hasIndex({ GlobalSecondaryIndexes = [] }: TableDescription, name: string): boolean {
   return GlobalSecondaryIndexes.some(({ IndexName }) => IndexName === name);
 }

@@ -29,7 +29,7 @@ import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
 import { NO_COUNTS, type StepCounts } from "./planned.ts";
 import type { ScanKey } from "./table.ts";
 
-export type Phase = "copy" | "check" | "clean";
+type Phase = "copy" | "check" | "clean";
 
 /** How far a migration has come, as the version record has it. */
 export interface Migration {

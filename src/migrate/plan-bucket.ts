@@ -68,7 +68,7 @@ export function limitsOfItem(item: Attributes): readonly OldLimit[] {
     });
 }
 
-export interface BucketContext {
+interface BucketContext {
   readonly namespaceId: string;
   readonly calendar: Calendar;
   /** No item expires before this second: the migration may take its time. */

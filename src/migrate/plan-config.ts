@@ -14,7 +14,7 @@ import { unreadable, wholeIn } from "./old-items.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 
 /** One limit of a level in an item of its own. */
-export interface OldConfigLimit {
+interface OldConfigLimit {
   readonly limit: string;
   readonly item: Attributes;
 }

@@ -32,7 +32,7 @@ import {
 } from "./planned.ts";
 
 /** What planning needs besides the items: it depends on no clock, so that the same items always become the same. */
-export interface PlanContext {
+interface PlanContext {
   /** The id of the namespace for what has none. */
   readonly defaultNamespaceId: string;
   readonly calendar: Calendar;

@@ -23,7 +23,7 @@ import { encoded, envWith } from "./plan-bucket.ts";
 import { type ItemChange, type NewItem, newItemOf } from "./planned.ts";
 
 /** A shard of a bucket that the original wrote. */
-export interface OldShard {
+interface OldShard {
   readonly shard: number;
   readonly item: Attributes;
 }

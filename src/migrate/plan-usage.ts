@@ -16,7 +16,7 @@ export interface OldUsage {
   readonly item: Attributes;
 }
 
-export interface UsageContext {
+interface UsageContext {
   readonly namespaceId: string;
   /** When the migration began. */
   readonly startedMs: number;

@@ -10,7 +10,7 @@ import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { NewItem } from "./planned.ts";
 
-export interface TableOptions {
+interface TableOptions {
   readonly client: DynamoClient;
   readonly tableName: string;
   readonly clock: Clock;

@@ -6,7 +6,7 @@ import type { MigratedTable, ScanKey } from "./table.ts";
 export type Cursors = readonly (ScanKey | "end")[];
 
 /** So many segments are scanned side by side. */
-export const SEGMENTS = 4;
+const SEGMENTS = 4;
 /** And of each so many partitions are worked on at once. */
 const AT_ONCE = 8;
 

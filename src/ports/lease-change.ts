@@ -39,7 +39,7 @@ export interface LeaseChange {
 }
 
 /** The lease as it is after a change, and the answer under its key. */
-export interface ChangeWrite {
+interface ChangeWrite {
   readonly record: LeaseRecord;
   readonly finish: KeyFinish | undefined;
 }

@@ -27,7 +27,7 @@ export interface ProvisionerEvent {
   readonly OldResourceProperties?: Properties;
 }
 
-export interface ProvisionerParts {
+interface ProvisionerParts {
   /** The table that this function is for. */
   readonly table: string;
   /** Opens a namespace; throws `NotFoundError` where there is none, or no table. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 
 /** Which resource of which stack. */
-export interface ResourceIdentity {
+interface ResourceIdentity {
   readonly StackId: string;
   readonly LogicalResourceId: string;
 }

@@ -10,7 +10,7 @@ import type { Tenants } from "./tenants.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
 /** What opens a stream. */
-export interface StreamRequest {
+interface StreamRequest {
   readonly namespace: string;
   readonly filter: EventFilter;
   readonly token: TokenEntry | undefined;

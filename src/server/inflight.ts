@@ -7,7 +7,7 @@ const TICK_MS = 250;
 const nothing = (): void => {};
 
 /** What a request does to capacity: one that ends a lease, or keeps it from ending, frees it or guards what is there. */
-export type RequestKind = "plain" | "ending";
+type RequestKind = "plain" | "ending";
 
 /** A request that has begun; under way once its body is there. */
 export interface Underway {
@@ -22,7 +22,7 @@ export interface Underway {
   deadline: number;
 }
 
-export interface InflightBounds {
+interface InflightBounds {
   /** Requests that are worked on. */
   readonly inflightMax: number;
   /** Requests that wait for tokens: they only sleep, and are not worked on meanwhile. */

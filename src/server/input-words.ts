@@ -3,7 +3,7 @@ import { shown } from "../domain/names.ts";
 import type { z } from "./vendor.ts";
 
 /** What is wrong at one place of the input, in the words of this package rather than of its validator. */
-export interface InputFault {
+interface InputFault {
   readonly path: readonly PropertyKey[];
   readonly detail: string;
 }

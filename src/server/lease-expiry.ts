@@ -8,7 +8,7 @@ import type { NamespaceStore } from "../ports/namespace-store.ts";
 import { DueLeases, type ListedLease } from "./due-leases.ts";
 import type { Tenants } from "./tenants.ts";
 
-export interface ExpiryOptions {
+interface ExpiryOptions {
   /** On the namespace that the service was opened on. */
   readonly limiter: Limiter;
   readonly namespaces: Pick<NamespaceStore, "withDueLeases" | "nothingDue">;

@@ -6,7 +6,7 @@ import { OpenAPIHono, z } from "./vendor.ts";
 /** Refusals that every route may answer with. */
 const EVERYWHERE = [400, 403, 421, 500, 503] as const;
 
-export const HEADERS: Readonly<Record<string, string>> = {
+const HEADERS: Readonly<Record<string, string>> = {
   Location: "The URL of the created resource.",
   "RateLimit-Policy": "The limits that counted the request.",
   RateLimit: "What is left of each limit.",

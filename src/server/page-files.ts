@@ -17,7 +17,7 @@ export interface PageFile {
 }
 
 /** The dashboard as it is served. */
-export interface PageFiles {
+interface PageFiles {
   /** For `/`. */
   readonly index: PageFile;
   /** For `/assets/NAME`, by name; a name changes with what is in the file, so it may be cached for ever. */

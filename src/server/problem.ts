@@ -28,7 +28,7 @@ export const PROBLEM_STATUSES = {
   unavailable: 503,
 } as const;
 
-export type ProblemCode = keyof typeof PROBLEM_STATUSES;
+type ProblemCode = keyof typeof PROBLEM_STATUSES;
 
 /** The phrases of RFC 9110. */
 export const PHRASES: Readonly<Record<number, string>> = {

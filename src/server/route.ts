@@ -39,7 +39,7 @@ export interface Described {
   readonly headers?: readonly string[];
 }
 
-export type Method = "get" | "post" | "put" | "patch" | "delete";
+type Method = "get" | "post" | "put" | "patch" | "delete";
 
 /** One row of the table of routes: its document and its handler. */
 export interface Route {

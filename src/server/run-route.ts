@@ -18,7 +18,7 @@ export interface RouteRunner {
 }
 
 /** How long an answer may take once the body is there. */
-export const ANSWER_MS = 10_000;
+const ANSWER_MS = 10_000;
 
 /** Who may, then what: nothing is read of a body, and no namespace is looked up, for somebody who may not. */
 export async function runRoute(

@@ -29,7 +29,7 @@ const HEARD: readonly Published[0][] = [
 const METRICS_PATHS: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/readyz"]);
 
 /** What a service is made of besides its settings. */
-export interface ServiceDeps {
+interface ServiceDeps {
   readonly limiter: Limiter;
   readonly settings: ServiceSettings;
   readonly version: string;

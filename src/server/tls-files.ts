@@ -9,7 +9,7 @@ export interface TlsFiles {
 }
 
 /** What is in them. */
-export interface TlsPair {
+interface TlsPair {
   readonly cert: string;
   readonly key: string;
 }

@@ -38,7 +38,7 @@ const WAYS_OF_THE_PAGE: Ways = {
 };
 
 /** The field by which the page says that its reader has buttons, not routes. */
-export const SURFACE_FIELD = "zae-limiter-surface";
+const SURFACE_FIELD = "zae-limiter-surface";
 
 export function waysFor(request: Request): Ways {
   return request.headers.get(SURFACE_FIELD) === "page" ? WAYS_OF_THE_PAGE : WAYS_OF_ROUTES;

@@ -81,7 +81,7 @@ export function finishedKey({
 }
 
 /** What a lease is found by beside its id: columns, where a database has them. */
-export interface LeaseColumns extends LeaseVersion {
+interface LeaseColumns extends LeaseVersion {
   readonly entityId: string;
   /** That of the request. */
   readonly resource: string;

@@ -20,7 +20,7 @@ export interface HourCount {
 }
 
 /** Something to count: amounts taken (`sign` 1) or given back (-1), and how many requests they stand for. */
-export interface Counting {
+interface Counting {
   readonly amounts: readonly Amount[];
   readonly sign: 1 | -1;
   readonly requests: number;

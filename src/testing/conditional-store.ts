@@ -62,7 +62,7 @@ export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items
 }
 
 /** Configuration, plans and entities of a namespace. */
-export type StoredConfigs = Pick<ScopedStore, "config" | "entities" | "plans">;
+type StoredConfigs = Pick<ScopedStore, "config" | "entities" | "plans">;
 
 /** A store whose buckets are conditional writes on a simulated table. */
 export interface ConditionalStore extends Store {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { circles } from "./circles.ts";
+import { unusedExports } from "./exports.ts";
 import { violations } from "./rules.ts";
 import { scan } from "./scan.ts";
 
@@ -38,6 +39,36 @@ test("a circle is found however long it is, also where only types are imported",
     ["src/domain/a.ts, src/domain/b.ts, src/domain/c.ts", "src/domain/one.ts, src/domain/other.ts"],
   );
   assert.deepEqual(circles(files.slice(3, 5)), []);
+});
+
+const others = globSync("{test,bench,scripts,examples}/**/*.{ts,tsx}", { cwd: root, exclude: ["**/node_modules/**"] })
+  .sort()
+  .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+
+test("what a file of src exports is imported by another, or it is no export", () => {
+  assert.ok(others.length > 100, "the files of test and bench were not found");
+  assert.deepEqual(unusedExports([...sources, ...others]), []);
+});
+
+test("an export that no file imports is found, and one that is imported in any form is not", () => {
+  const text = (...lines: string[]) => lines.join("\n");
+  const declares = text(
+    "export interface A {}",
+    "export type B = 1;",
+    "export async function c() {}",
+    "interface D {}",
+  );
+  const found = (...importers: readonly { path: string; text: string }[]) =>
+    unusedExports([{ path: "src/domain/a.ts", text: declares }, ...importers]);
+  const by = (line: string) => ({ path: "src/engine/b.ts", text: line });
+  assert.deepEqual(found(by('import { type A, c as other } from "../domain/a.ts";')), [
+    "src/domain/a.ts exports B, which no file imports.",
+  ]);
+  assert.equal(found(by('import type { A } from "./a.ts";')).length, 3);
+  assert.equal(found().length, 3);
+  assert.deepEqual(found(by('import * as all from "../domain/a.ts";')), []);
+  assert.deepEqual(found(by('const { c } = await import("../domain/a.ts");')), []);
+  assert.deepEqual(unusedExports([{ path: "src/entry/a.ts", text: declares }]), []);
 });
 
 /** `sum += await more()` adds to the sum from before the wait: what others added meanwhile is lost. */

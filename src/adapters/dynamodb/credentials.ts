@@ -39,7 +39,7 @@ export async function defaultProvider(region: string): Promise<CredentialsProvid
   };
 }
 
-export interface CredentialsSource {
+interface CredentialsSource {
   readonly provider: CredentialsProvider;
   /** Where the requests go that are signed, for messages. */
   readonly origin: string;

@@ -4,7 +4,7 @@ import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, PLACE_ATTRIBUTES } from "./schema.ts";
 
 /** What of a write is put into expressions. Of a put, whose item is no expression, without effects. */
-export interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove" | "copy"> {
+interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove" | "copy"> {
   /** Set besides: what follows from the key of an item that may be made by the write. */
   readonly place: Item;
 }

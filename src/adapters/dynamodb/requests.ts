@@ -34,7 +34,7 @@ export interface DynamoRequest {
 }
 
 /** An event as the table keeps it: where it stands among the others, and how long, in seconds. */
-export interface AuditRecord {
+interface AuditRecord {
   readonly event: AuditEvent;
   readonly auditId: string;
   readonly keptS: number;
@@ -42,7 +42,7 @@ export interface AuditRecord {
 
 const TRANSACT_ITEMS_MAX = 100;
 
-export interface RequestsOptions {
+interface RequestsOptions {
   readonly tableName: string;
   readonly namespaceId: string;
 }

@@ -119,7 +119,7 @@ interface SharedParts {
   readonly auditIds: AuditIds;
 }
 
-export interface DynamoScope extends ScopedStore {
+interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
   /** Brings the deletion of an entity to its end, if there is one under way. */
   finishDeletion(entityId: string): Promise<void>;

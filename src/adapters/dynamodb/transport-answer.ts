@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import type { DynamoAnswer, DynamoCall } from "./client.ts";
 
 /** What an HTTP answer that arrived whole has to say. */
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly bytes: Buffer;

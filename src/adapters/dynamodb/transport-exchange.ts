@@ -20,7 +20,7 @@ export interface ExchangeHost {
   settled(): void;
 }
 
-export interface ExchangeInit {
+interface ExchangeInit {
   readonly operation: DynamoOperation;
   readonly body: string;
   readonly timeoutMs: number;

@@ -25,13 +25,13 @@ export interface UsageItemRef {
 }
 
 /** From after one bucket to another, by group; undefined: from the first, to the last. */
-export interface GroupSpan {
+interface GroupSpan {
   readonly after: string | undefined;
   readonly to: string | undefined;
 }
 
 /** Which sheets of some days are looked for. */
-export interface SheetsWanted {
+interface SheetsWanted {
   readonly span: GroupSpan;
   /** Resources that all sheets are of, but those of the groups in `live`; undefined: nobody knows. */
   readonly resources: readonly string[] | undefined;

@@ -18,7 +18,7 @@ import {
 } from "./schema.ts";
 
 /** The release of the original whose items we read and write. A table that demands more is not for us. */
-export const FEATURE_LEVEL = "0.17.0";
+const FEATURE_LEVEL = "0.17.0";
 
 /** What a table that was taken over demands of the original's clients: no release of it has that. */
 export const KEEP_OUT = "1000.0.0";

@@ -9,7 +9,7 @@ import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, retryDelayMs } from "./lock-backo
 import type { Watch } from "./watch.ts";
 
 /** Called by work that changed something, with the event for the audit log of a namespace. */
-export type Record = (event: AuditEvent, auditIn: string) => void;
+type Record = (event: AuditEvent, auditIn: string) => void;
 
 /**
  * Changes of configuration, entities and namespaces: each in one transaction with its audit event and the next generation.

@@ -4,7 +4,7 @@ import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } f
  * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or
  * failing, transient but not cured by waiting a millisecond. `other`: asking again will not help.
  */
-export type Fault = "busy" | "broken" | "other";
+type Fault = "busy" | "broken" | "other";
 
 const PERM = 3;
 const BUSY = 5;

@@ -44,7 +44,7 @@ export interface PeriodPin {
 }
 
 /** What of a period only its kind knows: by what it is told apart besides the marks. */
-export type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
+type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
 
 /**
  * What time does to the limits of a kind. They are asked about the fields and the marks of a limit; windows of a schedule, which

@@ -13,7 +13,7 @@ export interface LivePlaces {
   childrenOf(entityId: string): Promise<readonly string[]>;
 }
 
-export interface PropagationParts {
+interface PropagationParts {
   readonly buckets: Pick<ProtocolBuckets, "announce" | "stampAccess">;
   readonly places: LivePlaces;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export interface PropagationParts {
 }
 
 /** What the live buckets of a scope get; `tell` answers to how many shards it was written. */
-export interface Told {
+interface Told {
   readonly scope: ConfigScope;
   readonly tell: (bucket: BucketKey, readingMs: number) => Promise<number>;
 }

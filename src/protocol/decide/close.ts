@@ -44,7 +44,7 @@ export type ShardClosed =
 
 export type CloseAction = WriteAction | SheetAction | { readonly do: "settle"; readonly result: ShardClosed };
 
-export interface CloseFacts extends Turn {
+interface CloseFacts extends Turn {
   /** The hour of the shard that is known to be on its sheet. */
   readonly sheeted: number | undefined;
 }

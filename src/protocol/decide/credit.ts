@@ -56,7 +56,7 @@ export interface CreditPlan {
   writeFor(image: Image | undefined): ItemWrite;
 }
 
-export interface CreditFacts extends Turn {
+interface CreditFacts extends Turn {
   readonly cached: Seen | undefined;
 }
 

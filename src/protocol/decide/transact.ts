@@ -110,7 +110,7 @@ export type TransactDo<Result> =
   | { readonly do: "pause" }
   | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] };
 
-export interface TransactFacts extends Turn {
+interface TransactFacts extends Turn {
   /** All shards of the plan's buckets, as far as they are cached. */
   readonly wholes: readonly Whole[];
   /** A name for a transaction that no other has. */

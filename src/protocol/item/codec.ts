@@ -36,7 +36,7 @@ interface DecodeContext {
 }
 
 /** What an item says, or what of it cannot be read. */
-export type DecodedItem = { readonly kind: "decoded"; readonly image: Image } | Damaged;
+type DecodedItem = { readonly kind: "decoded"; readonly image: Image } | Damaged;
 
 export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): DecodedItem {
   if (like !== undefined && isSameButTokens(item, like, dialect)) {

@@ -11,7 +11,7 @@ import { BucketCache, type Seen } from "./bucket-cache.ts";
 import { noteUtilization } from "./utilization.ts";
 
 /** What is known of the circumstances of an observation. */
-export interface Observation {
+interface Observation {
   readonly atMs: number;
   readonly eventuallyConsistent: boolean;
   /** The caller's limits, whose objects are used where the item says the same. */

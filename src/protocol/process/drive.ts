@@ -7,7 +7,7 @@ import { damageOr, noteUndecided, observed, read, transact } from "./calls.ts";
 import type { Action, Event, Machine, SheetAction } from "./machine.ts";
 import { backoffMs, RETRY, type RetryPolicy } from "./retry-policy.ts";
 
-export interface Budget {
+interface Budget {
   readonly policy: RetryPolicy;
   readonly attemptsMax: number;
   /** A caller that waits for less time than the work may take. */

@@ -7,7 +7,7 @@ interface Waiting<Job, Outcome> {
   readonly failed: (error: unknown) => void;
 }
 
-export interface LaneOptions<Job, Outcome> {
+interface LaneOptions<Job, Outcome> {
   /** Does some jobs together; an outcome each, in order. `tell` may be called before that, for a job that is decided earlier. */
   readonly run: (jobs: readonly Job[], tell: (job: Job, outcome: Outcome) => void) => Promise<readonly Outcome[]>;
   /** Whether a job that waits may leave together with the first that waits. */

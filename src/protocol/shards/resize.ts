@@ -45,7 +45,7 @@ function maySplit(images: readonly Image[]): boolean {
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */
-export type Reshaped =
+type Reshaped =
   | { readonly kind: "done" }
   /** `seen`: the shards that it was last drawn from; none where nothing was. */
   | { readonly kind: "not done"; readonly seen: readonly Image[] }

@@ -15,7 +15,7 @@ export interface Low {
 }
 
 /** How an item stands after a write, as far as its expiry goes. */
-export interface Kept extends Pick<Image, "item" | "shardCount">, Pick<Intent, "readingMs" | "install"> {
+interface Kept extends Pick<Image, "item" | "shardCount">, Pick<Intent, "readingMs" | "install"> {
   readonly state: Pick<BucketState, "limits" | "epochMs">;
   readonly low: readonly Low[];
   /** The end of the hour of usage that it has then. */
@@ -76,7 +76,7 @@ export function fullAfter({ limits, epochMs }: BucketState, readingMs: number, c
 }
 
 /** The second at which all limits are full again, and an hour more; undefined where that cannot be said. */
-export function fullUntil(
+function fullUntil(
   limits: readonly LimitState[],
   low: readonly Low[],
   readingMs: number,

@@ -102,7 +102,7 @@ function roll(
 }
 
 /** How many requests of a write leave a soft limit below zero, and between which levels before it that is so. */
-export interface OverdraftCount {
+interface OverdraftCount {
   readonly count: number;
   readonly from: number | undefined;
   readonly below: number | undefined;

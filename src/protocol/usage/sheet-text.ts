@@ -45,7 +45,7 @@ export function hoursOnSheet({ day, item, ...of }: SheetOf): HourCounts[] {
 }
 
 /** A sheet as it was read, and whose it is. */
-export interface SheetOf {
+interface SheetOf {
   readonly bucket: DamagedItem["bucket"];
   readonly shard: number;
   readonly day: string;

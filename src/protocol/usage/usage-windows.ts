@@ -46,7 +46,7 @@ export function hoursOf(bucket: UsageOf, { shards, sheets }: UsageItems): HourCo
 }
 
 /** Windows that start in [fromMs, toMs). */
-export interface WindowSpan {
+interface WindowSpan {
   readonly window: UsageWindow;
   readonly fromMs: number;
   readonly toMs: number;

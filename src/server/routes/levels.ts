@@ -12,14 +12,14 @@ import { invalid } from "../read-input.ts";
 import type { RouteResponse } from "../route-response.ts";
 
 /** Who or what the limits of a level are of, as a query names it. */
-export interface LevelQuery {
+interface LevelQuery {
   readonly entityId?: string | undefined;
   readonly planId?: string | undefined;
   readonly resource?: string | undefined;
 }
 
 /** The body of a request that sets the limits of a level. */
-export interface LevelBody {
+interface LevelBody {
   readonly limits: readonly (object | string)[];
   readonly onUnavailable?: "allow" | "block" | undefined;
   readonly usageKeptDays?: number | undefined;
@@ -133,7 +133,7 @@ async function planOf(limiter: Limiter, entityId: string): Promise<string | unde
 }
 
 /** What is changed, by whom, and what the client expects to be there. */
-export interface LevelCall {
+interface LevelCall {
   readonly limiter: Limiter;
   readonly caller: Caller;
   readonly request: Request;

@@ -6,7 +6,7 @@ import { partsOf } from "../../engine/limiter-parts.ts";
 import type { UsageRequest } from "../../engine/usage-query.ts";
 
 /** Usage added up as it was charged, level by level, and with each request once. */
-export interface ServedSummary extends UsageSummary {
+interface ServedSummary extends UsageSummary {
   /** Each request once, at the entity that asked for it, by the hierarchy as it is now. Of one entity: all that was charged to it. */
   readonly once: Pick<UsageSummary, "requests" | "total">;
 }

@@ -236,7 +236,6 @@ export const resetQuery = z.strictObject({
   cron: z.string().max(256).openapi({ description: 'A cron, or "hourly", "daily", "weekly", "monthly", "yearly".' }),
   tz: z.string().max(64).optional().openapi({ description: "An IANA time zone. Default: UTC." }),
 });
-export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
 export const namespacesQuery = z.strictObject({
   name: name.optional().openapi({ description: "Only the one of exactly this name, if there is one." }),
@@ -301,7 +300,7 @@ export const refusalTotalsQuery = z.strictObject({
   toMs,
 });
 
-export const EVENT_TYPES: readonly string[] = [
+const EVENT_TYPES: readonly string[] = [
   ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
 ];
 
