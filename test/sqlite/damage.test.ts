@@ -22,7 +22,7 @@ const DAMAGES = [
 ];
 
 async function damaged(file: string, clock: SimulatedClock, sql: string) {
-  const limiter = await RateLimiter.open({ store: `sqlite:${file}`, clock });
+  const limiter = await RateLimiter.open({ store: `sqlite:${file}`, clock, timeoutMs: 60_000 });
   const lease = await setUp(limiter, (ms) => clock.advance(ms));
   const connection = new DatabaseSync(file);
   try {
