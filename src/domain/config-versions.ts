@@ -97,10 +97,7 @@ function instantsOf(histories: readonly (readonly Since[] | undefined)[]): numbe
 }
 
 /** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
-function changesAt(
-  instants: readonly number[],
-  limitsAt: (atMs: number) => readonly Limit[],
-): readonly LimitsSince[] {
+function changesAt(instants: readonly number[], limitsAt: (atMs: number) => readonly Limit[]): readonly LimitsSince[] {
   const changes: LimitsSince[] = [];
   let last: string | undefined;
   for (const fromMs of [0, ...instants]) {

@@ -29,9 +29,7 @@ export function trackedStream<Chunk>(
 }
 
 /** Not by its class: other realms and polyfills have their own. */
-function isReadable<Chunk>(
-  source: ReadableStream<Chunk> | AsyncIterable<Chunk>,
-): source is ReadableStream<Chunk> {
+function isReadable<Chunk>(source: ReadableStream<Chunk> | AsyncIterable<Chunk>): source is ReadableStream<Chunk> {
   return typeof (source as Partial<ReadableStream<Chunk>>).getReader === "function";
 }
 
