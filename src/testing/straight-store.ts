@@ -336,14 +336,18 @@ class BatchWork {
     if (working === undefined || (request.kind === "credit" && working.version === 0 && !working.isChanged)) {
       return request.kind === "credit" ? "gone" : "again";
     }
-    if (!isStraight(working.row, request, claim, this.#batch.countsUsage)) {
+    const isUnborn = working.version === 0 && !working.isChanged;
+    const isEarlier = isUnborn && request.nowMs < working.row.epochMs;
+    if (isEarlier || !isStraight(working.row, request, claim, this.#batch.countsUsage)) {
       working.isShown = true;
       return "again";
     }
     const { id } = working.key;
     const overdrawn: Amount[] = [];
     let outcome: StraightRow | "short" | "tooDeep" | typeof AGAIN;
-    outcome = changed(working.row, request, claim, this.#batch.countsUsage, overdrawn);
+    // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
+    const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
+    outcome = changed(row, request, claim, this.#batch.countsUsage, overdrawn);
     if (outcome === AGAIN) {
       working.isShown = true;
       return "again";

@@ -25,7 +25,7 @@ export class AppliedUsage extends UsageLedger {
   readonly #inDoubt = new WeakMap<WriteTrace, readonly string[]>();
 
   constructor(keptMs: number, nowMs: () => number) {
-    super(keptMs);
+    super(keptMs, "in their own hour");
     this.#nowMs = nowMs;
   }
 

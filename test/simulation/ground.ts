@@ -9,7 +9,7 @@ import type { Mutant } from "./mutants.ts";
 import type { Profile } from "./profile.ts";
 import { Recorder } from "./recorder.ts";
 import type { Truth } from "./truth.ts";
-import type { UsageLedger } from "./usage-ledger.ts";
+import type { LateReadings, UsageLedger } from "./usage-ledger.ts";
 
 /** What a kind of store is given of the world it is part of. */
 export interface GroundContext {
@@ -50,8 +50,9 @@ export function groundOn(
   handles: readonly Store[],
   joins: boolean,
   { journal, truth, mosts, mutant }: GroundContext,
+  late: LateReadings = "in their own hour",
 ): Ground {
-  const recorder = new Recorder(journal, truth, mosts, calendar);
+  const recorder = new Recorder(journal, truth, mosts, calendar, late);
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];

@@ -33,7 +33,7 @@ import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
 import type { Truth } from "./truth.ts";
-import { UsageLedger } from "./usage-ledger.ts";
+import { type LateReadings, UsageLedger } from "./usage-ledger.ts";
 
 /** A call that is at the store just now. */
 interface Call {
@@ -48,7 +48,7 @@ interface Call {
  * goes to the model too, and model and store are compared after each.
  */
 export class Recorder {
-  readonly usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0);
+  readonly usage: UsageLedger;
   /** Calls that the store has not answered yet. */
   underWay = 0;
   /** Grows with everything that can lower a level or move a limit. */
@@ -62,11 +62,14 @@ export class Recorder {
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
   readonly #purchases = new Purchases();
   readonly #forgotten: Forgotten;
+  /** The last write that went by the limits of a lease: what is changed of stored limits counts from it on at the earliest. */
+  readonly #heldMs = new WeakMap<ModelBucket, number>();
   #deletions = 0;
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
 
-  constructor(journal: Journal, truth: Truth, mosts: MostLedger, calendar: Calendar) {
+  constructor(journal: Journal, truth: Truth, mosts: MostLedger, calendar: Calendar, late: LateReadings) {
+    this.usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0, late);
     this.#mosts = mosts;
     this.#journal = journal;
     this.#forgotten = new Forgotten(journal);
@@ -206,7 +209,9 @@ export class Recorder {
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     this.#journal.countMet(held.origin, model.metMs);
-    model.bring(held.set, held.origin, nowMs);
+    model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
+    const isByLease = kind === "debit" || (call.context as TakeContext).generation === undefined;
+    if (isByLease) this.#heldMs.set(model, Math.max(this.#heldMs.get(model) ?? nowMs, nowMs));
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
     if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count(`${kind}s on totals`);
     const spent = bypass ? undefined : model.spend(kind, amounts, nowMs);
@@ -239,7 +244,7 @@ export class Recorder {
     const model = this.#modelOf(call, claim.bucket);
     this.#journal.detail(() => shownWrite("refused take", claim, claim.take, call.context.nowMs));
     if (model === undefined) return;
-    if (model.bring(claim.set, claim.origin, call.context.nowMs)) this.disturbances++;
+    if (model.bring(claim.set, claim.origin, call.context.nowMs, this.#heldMs.get(model))) this.disturbances++;
     this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
   }
 
@@ -308,7 +313,7 @@ export class Recorder {
     if (reply.repeated) return;
     this.#journal.detail(() => shownWrite(operation.event.action, operation, reply.amounts, nowMs));
     const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
-    model.bring(set, origin, nowMs);
+    model.bring(set, origin, nowMs, this.#heldMs.get(model));
     apply(model);
     // What was bought on top goes with a reset: a client may have to wait longer for it.
     this.disturbances++;
@@ -347,7 +352,7 @@ export class Recorder {
     const { nowMs } = call.context;
     return claims.every(({ bucket, set, origin, take, bypass }) => {
       const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs, this.#calendar);
-      if (model.bring(set, origin, nowMs)) this.disturbances++;
+      if (model.bring(set, origin, nowMs, this.#heldMs.get(model))) this.disturbances++;
       return bypass || model.surelyFits(take, nowMs);
     });
   }

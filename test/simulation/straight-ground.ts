@@ -32,7 +32,7 @@ export function straightGround(context: GroundContext): Ground {
     return straightProcess(world, { line, random: random.fork(), calendar, coalesce, laneCount, clock });
   };
   const processes = Array.from({ length: processCount }, process);
-  const ground = groundOn(processes, joins, context);
+  const ground = groundOn(processes, joins, context, "in the open hour");
   const sweep = new BucketSweep(world.batches, calendar);
   return {
     ...ground,

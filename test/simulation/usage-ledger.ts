@@ -15,15 +15,22 @@ interface Hour {
 const HOUR_MS = 3_600_000;
 const MOST_MILLI = BigInt(Number.MAX_SAFE_INTEGER);
 
+export type LateReadings = "in their own hour" | "in the open hour";
+
 /** What the usage of every hour must be after the writes that were reported to it. */
 export class UsageLedger {
   #hours = new Map<string, Hour>();
   readonly #keptMs: number;
+  readonly #late: LateReadings;
   #latestMs = Number.NEGATIVE_INFINITY;
 
-  /** `keptMs`: how long the store keeps an hour that has ended. */
-  constructor(keptMs: number) {
+  /**
+   * `keptMs`: how long the store keeps an hour that has ended. `late`: where a reading counts that is behind the hour of its bucket; in
+   * the open hour, only what all hours say together is certain.
+   */
+  constructor(keptMs: number, late: LateReadings) {
     this.#keptMs = keptMs;
+    this.#late = late;
   }
 
   /** The store was called with this reading: by the latest of them, hours that it need not keep may be gone. */
@@ -90,37 +97,51 @@ export class UsageLedger {
 
   /** Where hourly snapshots differ from what was applied; those of nothing at all may be there or not. */
   problems(snapshots: readonly UsageSnapshot[]): string[] {
-    const [due, told] = [new Map<string, string>(), new Map<string, string>()];
+    const [due, told] = [new Map<string, bigint>(), new Map<string, bigint>()];
     const inexact = new Set<string>();
+    const add = (sums: Map<string, bigint>, name: string, milli: bigint) =>
+      sums.set(name, (sums.get(name) ?? 0n) + milli);
+    const nameOf = (hour: HourKey, what: string) =>
+      this.#late === "in their own hour" ? hourName(hour, what) : nameIn(hour, what);
     const keptFromMs = this.#latestMs - this.#keptMs;
     this.forgetWhere(({ hourMs }) => hourMs + HOUR_MS <= keptFromMs);
     for (const hour of this.#hours.values()) {
       // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
       for (const [limit, gross] of hour.gross) if (gross > MOST_MILLI) inexact.add(nameOf(hour, limit));
-      for (const [limit, milli] of hour.milli) if (milli !== 0n) due.set(nameOf(hour, limit), String(milli));
-      due.set(nameOf(hour, "requests"), String(hour.requests));
+      for (const [limit, milli] of hour.milli) add(due, nameOf(hour, limit), milli);
+      add(due, nameOf(hour, "requests"), BigInt(hour.requests));
     }
     for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
       const { entityId, resource, windowStartMs, counters, overdrafts, bypassed, requests } = snapshot;
       const hour = { entityId, resource, hourMs: windowStartMs };
       const tell = (counts: Readonly<Record<string, number>>, what: string) => {
         for (const [limit, tokens] of Object.entries(counts)) {
-          if (tokens !== 0) told.set(nameOf(hour, limit + what), String(BigInt(Math.round(tokens * 1000))));
+          add(told, nameOf(hour, limit + what), BigInt(Math.round(tokens * 1000)));
         }
       };
       tell(counters, "");
       tell(overdrafts, " overdrawn");
       tell(bypassed, " bypassed");
-      told.set(nameOf(hour, "requests"), String(requests));
+      add(told, nameOf(hour, "requests"), BigInt(requests));
     }
     const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));
     return [...names].flatMap((name) => {
-      const [is, must] = [told.get(name) ?? "0", due.get(name) ?? "0"];
+      const [is, must] = [told.get(name) ?? 0n, due.get(name) ?? 0n];
       return is === must ? [] : [`usage of ${name} is ${is}, not ${must}`];
     });
   }
 }
 
-function nameOf(hour: { entityId: string; resource: string; hourMs: number }, what: string): string {
-  return `${hour.entityId}/${hour.resource} at ${hour.hourMs}, ${what}`;
+interface HourKey {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly hourMs: number;
+}
+
+function hourName({ entityId, resource, hourMs }: HourKey, what: string): string {
+  return `${entityId}/${resource} at ${hourMs}, ${what}`;
+}
+
+function nameIn({ entityId, resource }: HourKey, what: string): string {
+  return `${entityId}/${resource} in all hours, ${what}`;
 }

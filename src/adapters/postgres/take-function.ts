@@ -40,7 +40,7 @@ DECLARE
   f_refilled bigint[];
   -- What the buckets of this request were before, one behind the other, to take it back, and which of them it was the first to change; of
   -- sessions more can change.
-  was_bucket integer[]; was_first integer[]; was_tokens bigint[]; was_counted bigint[]; was_written bigint[];
+  was_bucket integer[]; was_first integer[]; was_epoch bigint[]; was_tokens bigint[]; was_counted bigint[]; was_written bigint[];
   was_session integer[]; was_window bigint[]; was_valid bigint[]; was_renew bigint[];
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer;
@@ -141,8 +141,8 @@ BEGIN
       i := c_bucket[c]; o := b_offset[i]; p := o + b_length[i]; a := a0 - o; a0 := a0 + c_amounts[c];
       IF b_signature[i] IS DISTINCT FROM c_signature[c] OR (counts AND now_ms >= b_hour[i] + 3600000)
         OR (kind < 3 AND (now_ms >= b_renew[i] OR c_changed[c] > b_met[i]))
-        OR (kind = 3 AND (b_new[i] AND b_changed[i] = 0
-          OR c_bypass[c] IS NOT TRUE AND (now_ms >= b_valid[i] OR b_epoch[i] > c_judged[c])))
+        OR (kind = 3 AND c_bypass[c] IS NOT TRUE AND (now_ms >= b_valid[i] OR b_epoch[i] > c_judged[c]))
+        OR (b_new[i] AND b_changed[i] = 0 AND (kind = 3 OR now_ms < b_epoch[i]))
         OR (extras IS NOT NULL AND extras ? ('o' || c) AND extras->('o' || c) <> jsonb_build_array(b_as_of[i], b_gen[i])) THEN
         IF b_version[i] IS NULL OR (kind = 3 AND b_new[i] AND b_changed[i] = 0) THEN
           outcome := greatest(outcome, CASE WHEN kind = 3 THEN 3 ELSE 4 END);
@@ -152,6 +152,12 @@ BEGIN
         CONTINUE;
       END IF;
       was_bucket := was_bucket || i; was_tokens := was_tokens || f_tokens[o + 1 : p]; was_counted := was_counted || f_counted[o + 1 : p];
+      IF b_changed[i] = 0 THEN
+        IF was_first IS NULL THEN was_epoch := NULL; END IF;
+        was_first := was_first || i; was_epoch := was_epoch || b_epoch[i]; b_changed[i] := CASE WHEN b_new[i] THEN 3 ELSE 1 END;
+        -- A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
+        IF b_new[i] THEN b_epoch[i] := now_ms; b_refilled[i] := NULL; END IF;
+      END IF;
       IF b_sessions[i] THEN
         IF was_session IS NULL THEN was_window := NULL; was_valid := NULL; was_renew := NULL; END IF;
         was_session := was_session || i; was_valid := was_valid || b_valid[i]; was_renew := was_renew || b_renew[i];
@@ -214,7 +220,6 @@ BEGIN
         IF cardinality(was_bucket) = 1 THEN was_written := NULL; END IF;
         was_written := was_written || b_written[i]; b_written[i] := greatest(b_written[i], now_ms);
       END IF;
-      IF b_changed[i] = 0 THEN was_first := was_first || i; b_changed[i] := CASE WHEN b_new[i] THEN 3 ELSE 1 END; END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
           u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (e->>0); u_milli := u_milli || (e->>1)::numeric;
@@ -254,7 +259,9 @@ BEGIN
       END LOOP;
     END IF;
     IF was_first IS NOT NULL THEN
-      FOREACH i IN ARRAY was_first LOOP b_changed[i] := 0; END LOOP;
+      FOR k IN 1 .. cardinality(was_first) LOOP
+        i := was_first[k]; b_changed[i] := 0; b_epoch[i] := was_epoch[k];
+      END LOOP;
     END IF;
     IF was_session IS NOT NULL THEN
       a := cardinality(was_window);
