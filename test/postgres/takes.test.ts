@@ -1,4 +1,10 @@
+import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { AuditEvent } from "../../src/domain/audit.ts";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { limitSet } from "../../src/domain/limit-set.ts";
+import { openPostgres } from "../../src/entry/postgres.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { madeAnew } from "../straight/made-anew.ts";
@@ -23,5 +29,26 @@ await describePostgres("takes on PostgreSQL", ({ url, newSchema }) => {
     const [first, second] = [1, 2].map((seed) => bucketsOn(store, new SeededRandom(seed), { coalesce: true }));
     await madeAnew(store, [first as BucketStore, second as BucketStore]);
     await connection.close();
+  });
+
+  test("an operation is audited with whatever its principal and details hold", async () => {
+    const store = await openPostgres({ url: `${url}?schema=${newSchema()}`, adminTimeoutMs: 30_000 });
+    const scope = store.scope("default");
+    const details = { why: "NUL \u0000 and half a pair \ud83d" };
+    const event: AuditEvent = {
+      eventId: "e-1",
+      atMs: 5,
+      action: "bucket_reset",
+      entityId: "a",
+      principal: "p\u0000",
+      details,
+    };
+    const of = { bucket: bucketKey("a", "api"), set: limitSet([Limit.perMinute("rpm", 10)]) };
+    const origin = { asOfMs: 0, generation: 1 };
+    const reply = await scope.buckets.reset({ ...of, origin, nowMs: 5, idempotencyKey: "k", event }, undefined);
+    assert.equal(reply.kind, "done");
+    const { items } = await scope.audit.list({ entityId: "a" }, { limit: 10 });
+    assert.deepEqual(items, [event]);
+    await store.close();
   });
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
@@ -59,10 +60,10 @@ export class PostgresBatches implements BatchStore {
     const row = { version: brought.version, left: leftRows(brought.left), ...rowJson(brought.row) };
     // Under its key it may be sent again, whatever became of it.
     const [answer] = await this.#connection.queryAgain(
-      "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8::text::jsonb, $9::text::jsonb) AS answer",
+      "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8::text::json, $9::text::jsonb) AS answer",
       [
         ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs, forgottenMs],
-        ...[JSON.stringify(amounts), JSON.stringify(event), JSON.stringify(row)],
+        ...[JSON.stringify(amounts), eventText(event), JSON.stringify(row)],
       ],
       "always",
     );
@@ -159,6 +160,12 @@ export class PostgresBatches implements BatchStore {
         throw isolationWrong(error) ?? thrownFor(error, this.#connection.name);
     }
   }
+}
+
+/** The event is a text within the JSON: what it holds may be such as the server's JSON refuses (\\u0000). */
+function eventText(event: AuditEvent): string {
+  const { eventId, entityId, atMs } = event;
+  return JSON.stringify({ eventId, entityId, atMs, body: JSON.stringify(event) });
 }
 
 function isolationWrong(error: unknown): LimiterError | undefined {

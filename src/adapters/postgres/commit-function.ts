@@ -148,12 +148,12 @@ END
 $lease$;
 `;
 
-/** For other functions: an event of a change that they make. */
+/** For other functions: an event of a change that they make. Its body is a text of JSON, as in a commit. */
 const AUDIT_EVENT = `
-CREATE OR REPLACE FUNCTION @.audit_event_1(ns text, event jsonb) RETURNS void ${FUNCTION_HEAD} AS $event$
+CREATE OR REPLACE FUNCTION @.audit_event_1(ns text, event json) RETURNS void ${FUNCTION_HEAD} AS $event$
 BEGIN
   INSERT INTO @.audit (namespace, entity, at_ms, event_id, body)
-  VALUES (ns, event->>'entityId', (event->>'atMs')::bigint, event->>'eventId', event);
+  VALUES (ns, event->>'entityId', (event->>'atMs')::bigint, event->>'eventId', (event->>'body')::json);
 END
 $event$;
 `;
@@ -163,5 +163,5 @@ export const COMMIT_FUNCTIONS: readonly SchemaFunction[] = [
   { name: "write_1(json)", text: WRITE, role: "inner" },
   { name: "commit_1(json)", text: COMMIT, role: "admin" },
   { name: "lease_1(json)", text: LEASE, role: "acquire" },
-  { name: "audit_event_1(text, jsonb)", text: AUDIT_EVENT, role: "inner" },
+  { name: "audit_event_1(text, json)", text: AUDIT_EVENT, role: "inner" },
 ];

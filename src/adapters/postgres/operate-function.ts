@@ -1,6 +1,6 @@
 import { FUNCTION_HEAD } from "./schema-part.ts";
 
-export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, bigint, text, jsonb, jsonb)";
+export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, bigint, text, json, jsonb)";
 
 /**
  * A purchase or a reset: a row that was worked out by the client replaces the one of exactly its version (0: there is none), once for
@@ -8,7 +8,7 @@ export const OPERATE_NAME = "operate_1(text, text, text, text, bigint, bigint, t
  */
 export const OPERATE_FUNCTION = `
 CREATE OR REPLACE FUNCTION @.operate_1(
-  ns text, of_entity text, of_resource text, by_key text, now_ms bigint, forgotten_ms bigint, gained text, event jsonb, j jsonb
+  ns text, of_entity text, of_resource text, by_key text, now_ms bigint, forgotten_ms bigint, gained text, event json, j jsonb
 ) RETURNS text ${FUNCTION_HEAD} AS $operate$
 DECLARE
   known text; found bigint; e jsonb; made integer;

@@ -1,7 +1,7 @@
 /**
  * A piece of the schema: what the versions of the package that know it need. `tables` are made once, in the version that brings them, and
  * are never changed once released. `functions` carry a version in their name and are made anew with each version of the schema;
- * each is named with its arguments, for grants (`take_1(text, text)`). Those of takes call `audit_event_1(namespace text, event jsonb)`,
+ * each is named with its arguments, for grants (`take_1(text, text)`). Those of takes call `audit_event_1(namespace text, event json)`,
  * which is one of the records.
  */
 export interface SchemaPart {
