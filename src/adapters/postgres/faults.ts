@@ -115,7 +115,8 @@ export function reasonOf(error: unknown): string {
   const code = codeOf(error);
   // The server names the user that it refuses.
   if (code !== undefined && (!/^[0-9A-Z]{5}$/.test(code) || /^(28|3D)/.test(code))) return code;
-  const message = error instanceof Error ? error.message : String(error);
+  // It stands in a sentence of ours.
+  const message = (error instanceof Error ? error.message : String(error)).replace(/\.$/, "");
   return code === undefined ? message : `${code}: ${message}`;
 }
 
