@@ -10,7 +10,7 @@ import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 
 /** What of a record does not follow from what was taken. */
-type LeaseTerms = Pick<
+export type LeaseTerms = Pick<
   LeaseRecord,
   "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs" | "onExpiry" | "requestId" | "idempotencyKey"
 >;
