@@ -58,7 +58,7 @@ function storeUnknown(name: string): UsageError {
 }
 
 /** How a store is named on the command line. */
-export const STORES = "sqlite:FILE, postgres://HOST/DATABASE or dynamodb:STACK";
+const STORES = "sqlite:FILE, postgres://HOST/DATABASE or dynamodb:STACK";
 
 function postgresAt(store: string, options: GlobalOptions, env: CommandContext["env"]): PostgresTarget {
   const url = postgresUrlOf(store === "postgres" ? undefined : store, env.DATABASE_URL);

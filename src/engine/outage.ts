@@ -16,7 +16,7 @@ import type { Settings } from "./settings.ts";
 import { type Listeners, StoreClient, type StoreClientDeps, type Taken } from "./store-client.ts";
 
 /** What was planned for a request when the store failed; the plan is undefined where there was none. */
-export interface Undecided {
+interface Undecided {
   readonly demands: readonly Demand[];
   readonly plan: Plan | undefined;
 }
@@ -120,7 +120,7 @@ export function notReached({ entityId, resource }: AcquireRequest, cause: unknow
 }
 
 /** What a lease holds on each resource that was let through uncounted: nothing. */
-export function uncountedParts(
+function uncountedParts(
   { entityId, resource, also }: AcquireRequest,
   demands: readonly Demand[],
   nowMs: number,

@@ -69,7 +69,7 @@ export interface Listeners {
 }
 
 /** What is published of writes. */
-export type WriteEvents = Pick<EventPublisher, "charged" | "gaveBack" | "degraded">;
+type WriteEvents = Pick<EventPublisher, "charged" | "gaveBack" | "degraded">;
 
 /** The store, as far as writes to buckets need it. */
 export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {

@@ -43,7 +43,7 @@ export async function refuseOnStream(
 type BeforeFirstWrite = (write: (chunk: string | Uint8Array) => void) => void;
 
 /** What a function has said of its response by `HttpResponseStream.from`. */
-export interface Prelude {
+interface Prelude {
   /** 200 until it has said another. */
   status(): number;
 }

@@ -58,7 +58,7 @@ export interface LeftUsage {
 }
 
 /** What a row is to be before the batch, if it is still of this version; 0: if there is none. It contains no take. */
-export interface Brought {
+interface Brought {
   readonly version: number;
   readonly row: StraightRow;
   readonly left: readonly LeftUsage[];
@@ -69,7 +69,7 @@ export interface BatchBucket {
   readonly brought: BatchBrought | undefined;
 }
 
-export interface BatchBrought extends Brought {
+interface BatchBrought extends Brought {
   /** The request that it was worked out for, by its place: where that is `stale`, `clock` or `keyLost`, nothing is brought. */
   readonly request: number;
 }

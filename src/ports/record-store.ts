@@ -32,7 +32,7 @@ export interface RecordColumns {
   readonly refusal: NoColumns;
 }
 
-export type NoColumns = Readonly<Record<never, never>>;
+type NoColumns = Readonly<Record<never, never>>;
 
 export type RecordKind = keyof RecordColumns;
 

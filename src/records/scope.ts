@@ -10,7 +10,7 @@ import { RecordPlans } from "./plans.ts";
 import { RecordRefusals } from "./refusals.ts";
 import { RecordUsage } from "./usage.ts";
 
-export interface ScopeOptions {
+interface ScopeOptions {
   readonly retention: Retention;
   /** What of leases the takes of the store write. */
   readonly takes: LeasesByTakes;

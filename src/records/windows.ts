@@ -15,7 +15,7 @@ interface WindowQuery extends Omit<SumQuery, "spans" | "after"> {
 }
 
 /** `nextMs`: where to go on, if it was not looked at all there is. */
-export interface WalkedSums {
+interface WalkedSums {
   readonly sums: readonly Sum[];
   readonly nextMs: number | undefined;
 }

@@ -50,9 +50,9 @@ function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitSta
 }
 
 /** The numbers of a row that its limits do not tell. */
-export interface RowNumbers extends Omit<SeenRow, "limitsText" | "signature" | "version"> {}
+interface RowNumbers extends Omit<SeenRow, "limitsText" | "signature" | "version"> {}
 
-export function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
+function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
   return {
     ...row,
     tokensMilli: levels.map((level) => level.tokensMilli),

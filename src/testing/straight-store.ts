@@ -32,7 +32,7 @@ import type { CountedHour } from "./record-sums.ts";
 import type { KeptByTakes, RecordTable } from "./record-table.ts";
 
 /** Usage that has left the rows: millitokens by namespace, bucket, hour and counter. */
-export type UsageTable = Map<string, bigint>;
+type UsageTable = Map<string, bigint>;
 
 /** A row as a batch works on it. */
 interface Working {

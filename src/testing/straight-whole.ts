@@ -34,7 +34,7 @@ export function straightWorld(serverMs: () => number): StraightWorld {
 }
 
 /** One process on it. */
-export interface StraightProcess {
+interface StraightProcess {
   /** The way of its batches to the store. */
   readonly line: BatchStore;
   readonly turns: Turns;

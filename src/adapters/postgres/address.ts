@@ -21,7 +21,7 @@ export interface PostgresAddress {
   readonly bindsChannel: boolean;
 }
 
-export type SslMode = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
+type SslMode = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
 
 const SSL_MODES: readonly string[] = ["disable", "prefer", "require", "verify-ca", "verify-full"];
 const PARAMETERS = [

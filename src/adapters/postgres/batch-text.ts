@@ -14,14 +14,14 @@ import type {
 } from "../../ports/batch-store.ts";
 
 /** The counter that has the number of requests. */
-export const REQUESTS_COUNTER = "#requests";
+const REQUESTS_COUNTER = "#requests";
 
 const KINDS = { take: 1, debit: 2, credit: 3 } as const;
 
 /** A credit that is not given back has this in place of the number of its period, which is never negative. */
 const SKIPPED = -1;
 
-export interface TakeSettings {
+interface TakeSettings {
   readonly durability: "normal" | "full";
   /** How long a lock is waited for. */
   readonly lockMs: number;

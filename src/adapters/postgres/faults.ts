@@ -10,7 +10,7 @@ import { tlsFault } from "./tls.ts";
  * - `refused`: the user or the database is wrong. `rights`: a GRANT is missing. `missing`: the schema is not there, or older.
  * - `other`: asking again will not help; it is our mistake.
  */
-export type Fault = "rolledBack" | "notApplied" | "unknown" | "standby" | "refused" | "rights" | "missing" | "other";
+type Fault = "rolledBack" | "notApplied" | "unknown" | "standby" | "refused" | "rights" | "missing" | "other";
 
 /** By SQLSTATE, or by the code that the system or the driver gives. */
 const FAULTS: Readonly<Record<string, Fault>> = {
@@ -110,7 +110,7 @@ export function thrownFor(error: unknown, name: string): unknown {
 }
 
 /** Why, without anything of an address: of the system's errors only the code, of the server's its message. */
-export function reasonOf(error: unknown): string {
+function reasonOf(error: unknown): string {
   if (error instanceof NotConnected && error.cause !== undefined) return reasonOf(error.cause);
   const code = codeOf(error);
   // The server names the user that it refuses.

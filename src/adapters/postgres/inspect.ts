@@ -33,7 +33,7 @@ export interface SchemaInspection {
   readonly rights: UserRights;
 }
 
-export interface OldTransaction {
+interface OldTransaction {
   readonly pid: number;
   readonly user: string;
   readonly application: string;
@@ -42,7 +42,7 @@ export interface OldTransaction {
 }
 
 /** What the user may do in the schema. */
-export interface UserRights {
+interface UserRights {
   /** The widest role of which it has something that narrower ones have not. `owner` also makes and upgrades tables. */
   readonly role: "owner" | "admin" | "acquire" | "read";
   /** What it lacks of that role, each as `EXECUTE take_1(json)` or `SELECT meta`. */

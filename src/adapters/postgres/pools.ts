@@ -5,7 +5,7 @@ import { type PgPool, PoolSession } from "./sessions.ts";
 import { isWithoutTls, type Ssl, sslOf } from "./tls.ts";
 
 /** The sessions of a store: for takes, and for everything else. */
-export interface Sessions {
+interface Sessions {
   readonly takes: PoolSession;
   readonly others: PoolSession;
 }

@@ -14,7 +14,7 @@ const BATCHES_A_STEP = 256;
 const QUIET_MS = 60_000;
 
 /** What of a batch counts for the sweep. */
-export interface SweptBatch {
+interface SweptBatch {
   readonly namespaceId: string;
   readonly nowMs: number;
   /** One of its buckets, if it has any. */

@@ -20,7 +20,7 @@ import { migrate, requireMade } from "./migrations.ts";
 import { PostgresRecords } from "./records.ts";
 import { StoreSweep } from "./store-sweep.ts";
 
-export interface PostgresOptions {
+interface PostgresOptions {
   readonly connection: Connection;
   /** False: a schema that is missing or older is an error. */
   readonly create: boolean;
