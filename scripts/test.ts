@@ -13,9 +13,9 @@ npm test -- --test-name-pattern=idle src/bucket
 npm run check                  types and lint alone
 npm run simulate -- --help     worlds by seed, beyond those that the tests play
 
-Tests on DynamoDB need Java 17 and Maven, those of the archive Python 3.11, those of the dashboard Chromium. Where one of them is
-missing its tests are skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and
-ZAEL_REQUIRE_BROWSER=1 they fail.
+Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those of the archive Python 3.11,
+those of the dashboard Chromium. Where one of them is missing its tests are skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1,
+ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
 `;
 
 const root = fileURLToPath(new URL("..", import.meta.url));

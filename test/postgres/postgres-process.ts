@@ -126,7 +126,7 @@ async function madeBy(
 }
 
 // The server refuses to run as root.
-function unprivileged(): Account {
+export function unprivileged(): Account {
   if (userInfo().uid !== 0) return undefined;
   for (const name of ["postgres", "nobody"]) {
     try {
@@ -152,7 +152,7 @@ function ready(server: ChildProcess): Promise<void> {
   });
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);

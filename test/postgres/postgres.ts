@@ -25,13 +25,19 @@ export async function describeServers(name: string, define: (start: typeof start
   );
 }
 
-function describeOn<Found extends object>(name: string, found: Found | string, define: (found: Found) => void): void {
+/** Where what a suite needs was not found but a reason, it is skipped and says so; or fails, where that is required. */
+export function describeOn<Found extends object>(
+  name: string,
+  found: Found | string,
+  define: (found: Found) => void,
+  required = "ZAEL_REQUIRE_POSTGRES",
+): void {
   if (typeof found !== "string") {
     describe(name, () => define(found));
     return;
   }
   const reason = `No PostgreSQL for the suite "${name}": ${found}`;
-  if (process.env.ZAEL_REQUIRE_POSTGRES === "1") {
+  if (process.env[required] === "1") {
     test(name, () => {
       throw new Error(reason);
     });
