@@ -1,13 +1,8 @@
-import { levelMilli } from "../bucket/level.ts";
-import { credit, debit, take } from "../bucket/take.ts";
-import type { Amount } from "../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import { LEASE_REMEMBERED_MS } from "../domain/lease-record.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import { HOUR_MS, overdraftOf } from "../domain/usage.ts";
 import type {
   Batch,
-  BatchClaim,
   BatchLease,
   BatchReply,
   BatchRequest,
@@ -21,8 +16,6 @@ import type {
   RowOperationReply,
   SeenRow,
   StoredBucket,
-  StraightLevel,
-  StraightRow,
   VersionedRow,
 } from "../ports/batch-store.ts";
 import type { BucketOwner } from "../ports/bucket-store.ts";
@@ -30,21 +23,10 @@ import type { KeyMark } from "../ports/lease-write.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../stored/cursor.ts";
 import type { CountedHour } from "./record-sums.ts";
 import type { KeptByTakes, RecordTable } from "./record-table.ts";
+import { BatchWork, idIn } from "./straight-batch.ts";
 
 /** Usage that has left the rows: millitokens by namespace, bucket, hour and counter. */
 type UsageTable = Map<string, bigint>;
-
-/** A row as a batch works on it. */
-interface Working {
-  readonly key: BucketKey;
-  row: StraightRow;
-  readonly version: number;
-  isChanged: boolean;
-  isShown: boolean;
-}
-
-/** Thrown where the row is not as the request expects it. */
-const AGAIN = Symbol("again");
 
 /**
  * A `BatchStore` in memory, by the functions of `bucket/`: what a take in a database has to answer, and what the simulation runs on.
@@ -263,192 +245,6 @@ export class StraightStore implements BatchStore, KeptByTakes {
   }
 }
 
-/** One batch on the rows of a store. */
-class BatchWork {
-  readonly #batch: Batch;
-  readonly #store: StraightStore;
-  readonly #rows: (Working | undefined)[];
-  #left: { readonly id: string; readonly usage: LeftUsage }[] = [];
-
-  constructor(batch: Batch, store: StraightStore, isRefused: (request: number) => boolean) {
-    this.#batch = batch;
-    this.#store = store;
-    this.#rows = batch.buckets.map(({ key, brought }): Working | undefined => {
-      const id = idIn(batch.namespaceId, key);
-      const stored = store.rows.get(id);
-      const version = stored?.version ?? 0;
-      if (brought === undefined || brought.version !== version || isRefused(brought.request)) {
-        return stored && { key, row: stored, version, isChanged: false, isShown: false };
-      }
-      for (const usage of brought.left) this.#left.push({ id, usage });
-      return { key, row: brought.row, version, isChanged: version > 0, isShown: false };
-    });
-  }
-
-  run(request: BatchRequest): RequestReply {
-    const before = this.#rows.map((row) => row && { ...row });
-    const leftBefore = this.#left;
-    const outcomes = request.claims.map((claim) => this.#claimed(request, claim));
-    const isAgain = outcomes.includes("again");
-    if (outcomes.every((outcome): outcome is ClaimLevels => typeof outcome === "object")) {
-      return { kind: "applied", claims: outcomes };
-    }
-    for (const [i, row] of before.entries())
-      this.#rows[i] = row && { ...row, isShown: this.#rows[i]?.isShown === true };
-    this.#left = leftBefore;
-    if (isAgain) return { kind: "again" };
-    if (outcomes.includes("gone")) return this.#gone(request);
-    if (outcomes.includes("tooDeep")) return { kind: "tooDeep" };
-    return {
-      kind: "short",
-      short: outcomes.map((outcome) => outcome === "short"),
-      claims: request.claims.map(({ bucket }) => levelsOf((this.#rows[bucket] as Working).row)),
-    };
-  }
-
-  /** Stores what was changed. */
-  written(): { readonly rows: readonly (SeenRow | null)[]; readonly isWritten: boolean } {
-    let isWritten = this.#left.length > 0;
-    const rows = this.#rows.map((working): SeenRow | null => {
-      if (working === undefined || (working.version === 0 && !working.isChanged)) return null;
-      const version = working.isChanged ? this.#store.nextVersion() : working.version;
-      if (working.isChanged) {
-        isWritten = true;
-        this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), { ...working.row, version });
-      }
-      return seen(working.row, version, working.isShown);
-    });
-    for (const { id, usage } of this.#left) this.#store.count(id, [usage]);
-    return { rows, isWritten };
-  }
-
-  #gone({ claims }: BatchRequest): RequestReply {
-    const [{ bucket, lost } = { bucket: 0, lost: undefined }] = claims;
-    const id = idIn(this.#batch.namespaceId, (this.#batch.buckets[bucket] as Batch["buckets"][0]).key);
-    if (this.#batch.countsUsage && lost !== undefined && this.#store.hasUsage(id)) {
-      this.#left = [...this.#left, { id, usage: lost }];
-    }
-    return { kind: "gone" };
-  }
-
-  #claimed(request: BatchRequest, claim: BatchClaim): ClaimLevels | "again" | "gone" | "tooDeep" | "short" {
-    const working = this.#rows[claim.bucket];
-    if (working === undefined || (request.kind === "credit" && working.version === 0 && !working.isChanged)) {
-      return request.kind === "credit" ? "gone" : "again";
-    }
-    const isUnborn = working.version === 0 && !working.isChanged;
-    const isEarlier = isUnborn && request.nowMs < working.row.epochMs;
-    if (isEarlier || !isStraight(working.row, request, claim, this.#batch.countsUsage)) {
-      working.isShown = true;
-      return "again";
-    }
-    const { id } = working.key;
-    const overdrawn: Amount[] = [];
-    let outcome: StraightRow | "short" | "tooDeep" | typeof AGAIN;
-    // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
-    const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
-    outcome = changed(row, request, claim, this.#batch.countsUsage, overdrawn);
-    if (outcome === AGAIN) {
-      working.isShown = true;
-      return "again";
-    }
-    if (outcome === "short" || outcome === "tooDeep") return outcome;
-    working.row = outcome;
-    working.isChanged = true;
-    const counted = this.#batch.countsUsage ? [...overdrawn, ...claim.strays] : [];
-    if (counted.length > 0) {
-      const usage = { hourMs: outcome.hourMs, requests: 0, amounts: counted };
-      this.#left = [...this.#left, { id: `${this.#batch.namespaceId}\n${id}`, usage }];
-    }
-    return levelsOf(outcome);
-  }
-}
-
-function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: BatchClaim, counts: boolean): boolean {
-  if (row.signature !== claim.signature || (counts && nowMs >= row.hourMs + HOUR_MS)) return false;
-  const { origin } = claim;
-  if (origin !== undefined && (origin.asOfMs !== row.asOfMs || origin.generation !== row.generation)) return false;
-  if (kind !== "credit") return nowMs < row.renewAtMs && claim.changedMs <= row.metMs;
-  return claim.bypass || (nowMs < (row.validUntilMs ?? Number.POSITIVE_INFINITY) && row.epochMs <= claim.judgedMs);
-}
-
-/** The row after a claim that it is straight for. */
-function changed(
-  row: StraightRow,
-  { kind, nowMs, isNoted }: BatchRequest,
-  claim: BatchClaim,
-  counts: boolean,
-  overdrawn: Amount[],
-): StraightRow | "short" | "tooDeep" | typeof AGAIN {
-  let { validUntilMs, renewAtMs } = row;
-  let [isShort, isDeep, isFull] = [false, false, false];
-  const levels = row.levels.map((level, i): StraightLevel => {
-    const asked = claim.amounts[i];
-    if (asked === null || asked === undefined) return level;
-    const countedMilli =
-      counts && asked !== 0 ? (level.countedMilli ?? 0) + (kind === "credit" ? -asked : asked) : level.countedMilli;
-    if (!Number.isSafeInteger(countedMilli ?? 0)) isFull = true;
-    if (claim.bypass) return { ...level, countedMilli };
-    if (kind === "credit") return { ...level, countedMilli, tokensMilli: givenBack(level, claim, i, asked) };
-    const elapsedMs = nowMs - row.epochMs;
-    const tokensMilli = level.soft
-      ? (debit(level, level, elapsedMs, asked) ?? level.tokensMilli)
-      : kind === "take"
-        ? take(level, level, elapsedMs, asked)
-        : debit(level, level, elapsedMs, asked);
-    if (tokensMilli === undefined) {
-      if (kind === "take") isShort = true;
-      else isDeep = true;
-      return level;
-    }
-    const after = { ...level, countedMilli, tokensMilli };
-    if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
-      overdrawn.push({ limit: overdraftOf(level.name), milli: 1000 });
-    }
-    if (level.windowMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
-    const windowStartMs = Math.max(nowMs, row.epochMs);
-    validUntilMs = Math.min(validUntilMs ?? Number.POSITIVE_INFINITY, windowStartMs + level.windowMs);
-    renewAtMs = Math.min(renewAtMs, validUntilMs);
-    return { ...after, windowStartMs };
-  });
-  if (isFull) return AGAIN;
-  if (isDeep) return "tooDeep";
-  if (isShort) return "short";
-  const writtenMs = isNoted ? Math.max(row.writtenMs ?? nowMs, nowMs) : row.writtenMs;
-  const requests = row.requests + (counts && kind === "take" ? 1 : 0);
-  return { ...row, levels, validUntilMs, renewAtMs, writtenMs, requests };
-}
-
-function givenBack(level: StraightLevel, { pins }: BatchClaim, i: number, milli: number): number {
-  const pin = pins?.[i];
-  const isOfPeriod =
-    pin === undefined || (pin !== "skip" && pin.resets === level.resets && pin.windowStartMs === level.windowStartMs);
-  return isOfPeriod ? credit(level, milli) : level.tokensMilli;
-}
-
-function levelsOf({ levels, validUntilMs }: StraightRow): ClaimLevels {
-  const hasSessions = levels.some(({ windowMs }) => windowMs > 0);
-  return {
-    tokensMilli: levels.map((level) => level.tokensMilli),
-    windows: hasSessions ? levels.map((level) => level.windowStartMs) : undefined,
-    validUntilMs: hasSessions ? validUntilMs : undefined,
-  };
-}
-
-function seen({ levels, limitsText, ...row }: StraightRow, version: number, isShown: boolean): SeenRow {
-  return {
-    ...row,
-    version,
-    limitsText: isShown ? limitsText : undefined,
-    tokensMilli: levels.map((level) => level.tokensMilli),
-    remainders: levels.map((level) => level.remainder),
-    countedMilli: levels.map((level) => level.countedMilli),
-    windows: levels.map((level) => level.windowStartMs),
-    topUpsMilli: levels.map((level) => level.topUpMilli),
-    resets: levels.map((level) => level.resets),
-  };
-}
-
 /** As records/leases.ts has it. */
 interface KeyBody {
   readonly mark: string;
@@ -459,10 +255,6 @@ interface KeyBody {
 function isActive(records: RecordTable, namespaceId: string): boolean {
   const found = records.readAtOnce("", { kind: "namespace", key: [namespaceId] })?.body;
   return (found as { readonly status?: string } | undefined)?.status === "active";
-}
-
-function idIn(namespaceId: string, { id }: BucketKey): string {
-  return `${namespaceId}\n${id}`;
 }
 
 function isAfter({ entityId, resource }: BucketKey, [entity = "", on = ""]: readonly string[]): boolean {
