@@ -10,6 +10,7 @@ export const ENTRIES = [
   "index",
   "memory",
   "sqlite",
+  "postgres",
   "dynamodb",
   "aggregator",
   "manifest",
@@ -100,6 +101,7 @@ function sharedOptions(root: string): BuildOptions {
       "@opentelemetry/api",
       "aws-cdk-lib",
       "constructs",
+      "pg",
       "rxjs",
       "undici",
       "yaml",
@@ -166,6 +168,8 @@ function partsOf(root: string) {
   const heart = [
     ...filesOf("src/{domain,engine,bucket}/*.ts", "src/adapters/{memory,system}/*.ts"),
     ...["src/entry/memory.ts", "src/entry/package-version.ts"],
+    // Every command takes the name of its store apart.
+    ...["src/adapters/postgres/address.ts", "src/entry/postgres-url.ts", "src/entry/store-choice.ts"],
   ];
   const near = [
     ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],

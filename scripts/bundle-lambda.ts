@@ -39,11 +39,12 @@ const ownVersion: Plugin = {
   },
 };
 
-/** A function has a table: it opens no store in a file, and none in memory. */
+/** A function has a table: it opens no store in a file or on a server, and none in memory. */
 const onlyTables: Plugin = {
   name: "only-tables",
   setup: (bundler) => {
     bundler.onLoad({ filter: /adapters[/\\]sqlite[/\\]store\.ts$/ }, () => ({ contents: "export {};" }));
+    bundler.onLoad({ filter: /entry[/\\]postgres\.ts$/ }, () => ({ contents: "export {};" }));
     const refusal = "The functions of a stack work on its table; they have no store in memory.";
     const contents = `export const openMemory = () => { throw new Error(${JSON.stringify(refusal)}); };`;
     bundler.onLoad({ filter: /adapters[/\\]memory[/\\]store\.ts$/ }, () => ({ contents, loader: "ts" }));

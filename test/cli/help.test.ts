@@ -72,8 +72,8 @@ test("every example works when it is pasted", async (t) => {
     cpSync(prepared, there, { recursive: true });
     process.chdir(there);
     for (const line of examplesIn(await helpOf(path))) {
-      // These need a stack, a table or a bucket in the cloud, go on until Ctrl-C, or start an engine, as a suite of their own does.
-      if (/dynamodb:|s3:\/\/|audit follow|^local (up|down|logs)|^serve/.test(line)) continue;
+      // These need a stack, a table or a bucket in the cloud or a server, go on until Ctrl-C, or start an engine, as suites of their own do.
+      if (/dynamodb:|s3:\/\/|audit follow|^local (up|down|logs)|^serve|^sweep/.test(line)) continue;
       if (/^(deploy|update|status|list|check|delete|migrate) /.test(line)) continue;
       // What is left to the shell is left out: where an answer goes is no matter of the command.
       const { code, stderr } = await here(wordsOf(line.replace(/ >>? \S+$/, "")));

@@ -492,19 +492,22 @@ test("a bundler does not fail on clients that are not installed, and the bundle 
       "await limiter.close();",
       "const told = (error) => error.message;",
       'console.log(ok, await RateLimiter.open({ store: "dynamodb:limits" }).catch(told));',
+      'console.log(await RateLimiter.open({ store: "postgres://localhost/app" }).catch(told));',
     ].join("\n"),
   );
   assert.deepEqual(whole.imports.filter((path) => !path.startsWith("node:")).sort(), [
     "@aws-sdk/client-dynamodb",
     "@aws-sdk/credential-providers",
+    "pg",
     "undici",
   ]);
   await project.write("whole.mjs", [whole.text]);
-  const line = await project.node("whole.mjs");
+  const [line = "", postgres = ""] = (await project.node("whole.mjs")).split("\n");
   assert.match(
     line,
     /^true The package @aws-sdk\/client-dynamodb is not installed.*`npm install @aws-sdk\/client-dynamodb`/,
   );
+  assert.match(postgres, /needs the package pg: npm install pg/);
 });
 
 test("a CDK stack of the installed package has the code of the functions in it", async () => {
