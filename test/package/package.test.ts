@@ -53,8 +53,8 @@ test("the package is lean: small, in few files, without source maps, and install
   // 5.7 MB, 19.6 MB and 3,050 files before library and command line were one bundle, and a declaration was there once.
   // 1.2 MB before the entries for frameworks, LLM clients, telemetry and other machines.
   assert.ok(packedBytes < 1_500_000, `${packedBytes} bytes packed`);
-  // 3.5 MB before those entries.
-  assert.ok(bytes < 3_600_000, `${bytes} bytes`);
+  // 3.5 MB before those entries, 3.6 MB before PostgreSQL.
+  assert.ok(bytes < 3_800_000, `${bytes} bytes`);
   assert.ok(files.length < 460, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
@@ -214,8 +214,9 @@ test("an installed command loads few files, and only what it needs", async () =>
   // What all share is a few files; of what is loaded when it is needed, each has its name.
   const named = (files: readonly string[]) => files.filter((file) => !file.startsWith("chunk"));
   assert.deepEqual(named(seen), ["main", "run-process", "store"]);
-  // Three of them are what a client for browsers is made of and shares with the rest: errors are the same classes everywhere.
-  assert.ok(seen.length <= 13, seen.join());
+  // Three of them are what a client for browsers is made of and shares with the rest: errors are the same classes everywhere. One has
+  // the rules of rows, which the stores on SQLite and PostgreSQL share.
+  assert.ok(seen.length <= 14, seen.join());
   // Of the commands `list` and `entity list` one is called.
   assert.deepEqual(await loadedBy(project.folder, ["entity", "list"]), seen);
   const others = await loadedBy(project.folder, ["limits", "schema"]);
