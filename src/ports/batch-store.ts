@@ -225,7 +225,10 @@ export type RowOperationReply =
 
 /** What a store in one transaction needs to have for takes: the straight line of `bucket/`, and rows that are compared by version. */
 export interface BatchStore {
-  /** Never rejects for what a server or a network does. */
+  /**
+   * Never rejects for what a server or a network does. `timeoutMs`: how long the callers wait. It may answer later, but within twice
+   * that: what was taken for callers that are gone is given back.
+   */
   apply(batch: Batch, timeoutMs: number): Promise<BatchReply>;
   operate(operation: RowOperation): Promise<RowOperationReply>;
   /** The amounts remembered under the key of an operation, as text. */

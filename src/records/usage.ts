@@ -4,12 +4,9 @@ import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../domain/usa
 import type { Sum } from "../ports/record-store.ts";
 import type { UsageQuery, UsageStore } from "../ports/usage-store.ts";
 import { keyAfter, keyCursor } from "../stored/cursor.ts";
-import { shownCounters } from "../stored/usage-counters.ts";
+import { REQUESTS_COUNTER, shownCounters } from "../stored/usage-counters.ts";
 import type { RecordParts } from "./parts.ts";
 import { sumsOf } from "./windows.ts";
-
-/** The counter of requests: `#` cannot stand at the beginning of a limit's name. */
-const REQUESTS = "#requests";
 
 /** Usage of one namespace: the hours that have left their buckets and those that buckets still carry, added up when asked for. */
 export class RecordUsage implements UsageStore {
@@ -45,7 +42,7 @@ function afterOf(cursor: string | undefined) {
 }
 
 function snapshotOf(window: UsageWindow, { startMs, key, counts }: Sum): UsageSnapshot {
-  const { [REQUESTS]: requests = "0", ...counters } = counts;
+  const { [REQUESTS_COUNTER]: requests = "0", ...counters } = counts;
   return {
     entityId: key[0] as string,
     resource: key[1] as string,

@@ -2,6 +2,9 @@ import { countersOf, type UsageSnapshot } from "../domain/usage.ts";
 import type { HourCount } from "./open-hour.ts";
 import { readableJson, rowUnreadable } from "./row-damage.ts";
 
+/** The counter that has the number of requests: `#` cannot stand at the beginning of a limit's name. */
+export const REQUESTS_COUNTER = "#requests";
+
 /** Net millitokens by what they count. Sums of many takes pass 2^53. */
 export type Counters = Map<string, bigint>;
 

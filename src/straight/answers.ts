@@ -1,12 +1,15 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { BatchReply, RequestReply, SeenRow } from "../ports/batch-store.ts";
 import type { Answer, Claim, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
-import { debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
+import { countedOfTake, debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
 import { shapeFrom } from "../stored/shape.ts";
+import { REQUESTS_COUNTER } from "../stored/usage-counters.ts";
 import type { BatchDraft, DraftBucket } from "./draft.ts";
 import type { KnownRows } from "./known-rows.ts";
 import { type Call, type Part, partsOf } from "./requests.ts";
@@ -105,6 +108,14 @@ export function answerOf(
     const isUntouched = rows.of(parts[i] as Part) === undefined;
     return { kind: reply.short[i] ? "short" : "skipped", state: isUntouched ? { ...state, untouched: true } : state };
   });
+}
+
+/** What usage has counted of a take beside its amounts, the other way round. */
+export function undoneOf(state: BucketState, claim: Claim, nowMs: number): readonly Amount[] {
+  const beside = countedOfTake(state, { ...claim, take: claim.bypass ? [] : claim.take }, nowMs).filter(
+    ({ limit }) => !claim.take.some((one) => one.limit === limit),
+  );
+  return [{ limit: REQUESTS_COUNTER, milli: -1 }, ...beside.map(({ limit, milli }) => ({ limit, milli: -milli }))];
 }
 
 /** The answer to a call that others were always faster than. */

@@ -57,7 +57,7 @@ export class StraightBuckets implements BucketStore {
   }
 
   async credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return (await this.#submit({ kind: "credit", held, amounts }, context)) as WriteReply;
+    return (await this.#submit({ kind: "credit", held, amounts, undone: [] }, context)) as WriteReply;
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {

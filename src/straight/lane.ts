@@ -1,9 +1,10 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
+import type { Answer, Claim } from "../ports/bucket-store.ts";
 import type { Turns } from "../ports/system.ts";
 import type { RecordContext } from "../stored/bucket-record.ts";
-import { answerOf, contended, type Reply, RowsAfter, unavailable } from "./answers.ts";
+import { answerOf, contended, type Reply, RowsAfter, unavailable, undoneOf } from "./answers.ts";
 import { BatchDraft } from "./draft.ts";
 import type { KnownRows } from "./known-rows.ts";
 import type { Call, CallTime } from "./requests.ts";
@@ -60,6 +61,8 @@ interface Job {
   nowMs: number;
   tries: number;
   isOver: boolean;
+  /** It was answered when its time was up: nobody knows then what became of it. */
+  isLate: boolean;
   isWatched: boolean;
   endTimer: () => void;
 }
@@ -69,9 +72,6 @@ const TRIES_MAX = 8;
 
 /** How long is waited before a server that could not be reached is asked again what became of a batch. */
 const PAUSE_MS = 25;
-
-/** Who waits so much longer than the others of its batch at most needs no timer of its own. */
-const SLACK_MS = 1;
 
 /**
  * Calls that are joined to batches, one batch under way at a time: whoever comes meanwhile is in the next one. Every batch has the next
@@ -98,19 +98,8 @@ export class Lane {
       }
       const untilMs = this.#parts.waiting.steadyMs() + time.timeoutMs;
       const job: Job = {
-        ...{
-          scope,
-          call,
-          time,
-          untilMs,
-          resolve,
-          reject,
-          nowMs: time.nowMs,
-          tries: 0,
-          isOver: false,
-          isWatched: false,
-        },
-        endTimer: () => {},
+        ...{ scope, call, time, untilMs, resolve, reject, nowMs: time.nowMs, tries: 0, isOver: false },
+        ...{ isLate: false, isWatched: false, endTimer: () => {} },
       };
       this.#queue.push(job);
       if (this.#isRunning) this.#watch(job);
@@ -145,14 +134,15 @@ export class Lane {
     for (const done of this.#onDrained.splice(0)) done();
   }
 
-  // Waiting behind a batch must not take longer than the caller waits; one timer serves a call from when it came to its end.
+  // Neither waiting behind a batch nor the batch itself may take longer than the caller waits.
   #watch(job: Job): void {
     if (job.isWatched || job.isOver) return;
     job.isWatched = true;
-    const { steadyMs, after } = this.#parts.waiting;
-    job.endTimer = after(Math.max(0, job.untilMs - steadyMs()), () => {
+    const { waiting } = this.#parts;
+    job.endTimer = waiting.after(Math.max(0, job.untilMs - waiting.steadyMs()), () => {
       const cause = new Error(`No answer of the store within ${job.time.timeoutMs} ms.`);
       const isSent = !this.#queue.includes(job);
+      job.isLate = isSent && !job.isOver;
       this.#settle(job, unavailable(job.call, isSent ? "unknown" : "no", cause));
     });
   }
@@ -193,9 +183,7 @@ export class Lane {
     const { scope } = jobs[0] as Job;
     const head = { namespaceId: scope.namespaceId, lane: this.#id, seq: ++this.#seq, countsUsage };
     const batch = draft.batch({ ...head, aheadMaxMs: clock?.aheadMaxMs });
-    // The store is waited for as long as the one with most time waits.
-    const untilMs = Math.max(...jobs.map((job) => job.untilMs));
-    for (const job of jobs) if (job.untilMs < untilMs - SLACK_MS) this.#watch(job);
+    for (const job of jobs) this.#watch(job);
     const reply = await this.#applied(batch, jobs);
     switch (reply.kind) {
       case "done":
@@ -251,8 +239,10 @@ export class Lane {
       try {
         const context = this.#contextOf(job);
         const answer = answerOf(job.call, reply.replies[i] as (typeof reply.replies)[0], rows, draft, context);
-        if (answer !== "again" && answer !== "clock") this.#settle(job, told(answer, job));
-        else if (++job.tries < TRIES_MAX && !job.isOver) {
+        if (answer !== "again" && answer !== "clock") {
+          if (job.isLate) this.#undo(job, answer);
+          this.#settle(job, told(answer, job));
+        } else if (++job.tries < TRIES_MAX && !job.isOver) {
           if (answer === "clock") job.nowMs = this.#parts.clock?.now() ?? job.nowMs;
           again.push(job);
         } else
@@ -266,6 +256,26 @@ export class Lane {
     }
     // They are the oldest, and nobody who comes later overtakes them.
     if (again.length > 0) this.#queue = [...again, ...this.#queue];
+  }
+
+  /**
+   * Gives back what a take has taken after its caller was answered that the store is unavailable. One that has written a lease stays: a
+   * repeat under its key is answered with it, and without a key it ends with its time.
+   */
+  #undo({ scope, call, time, nowMs }: Job, reply: Reply): void {
+    if (call.kind !== "take" || call.lease !== undefined || !Array.isArray(reply)) return;
+    for (const [i, answer] of (reply as readonly Answer[]).entries()) {
+      if (answer.kind !== "taken") return;
+      const claim = call.claims[i] as Claim;
+      const held = { ...claim, ticket: answer.ticket };
+      const undone = undoneOf(answer.state, claim, nowMs);
+      // Where that fails, what was taken counts as used.
+      this.submit(
+        scope,
+        { kind: "credit", held, amounts: claim.take, undone },
+        { ...time, nowMs, signal: undefined },
+      ).catch(() => {});
+    }
   }
 
   #contextOf({ scope, nowMs }: Job): RecordContext {

@@ -25,7 +25,13 @@ export type Call =
       readonly lease: LeaseDraft | undefined;
     }
   | { readonly kind: "debit"; readonly held: Held; readonly amounts: readonly Amount[] }
-  | { readonly kind: "credit"; readonly held: Held; readonly amounts: readonly Amount[] };
+  | {
+      readonly kind: "credit";
+      readonly held: Held;
+      readonly amounts: readonly Amount[];
+      /** What usage counts further: of a request that is as if it had never been. */
+      readonly undone: readonly Amount[];
+    };
 
 /** One bucket of a call. */
 export interface Part {
@@ -33,7 +39,10 @@ export interface Part {
   readonly amounts: readonly Amount[];
   /** What usage counts, but for overdrafts: those only the store sees. */
   readonly counted: readonly Amount[];
+  readonly undone: readonly Amount[];
 }
+
+const NOTHING: readonly Amount[] = [];
 
 export function partsOf(call: Call): readonly Part[] {
   if (call.kind === "take") {
@@ -41,9 +50,11 @@ export function partsOf(call: Call): readonly Part[] {
       of: claim,
       amounts: claim.take,
       counted: countedOf(claim.take, claim.bypass),
+      undone: NOTHING,
     }));
   }
-  return [{ of: call.held, amounts: call.amounts, counted: countedOf(call.amounts, call.held.bypass) }];
+  const undone = call.kind === "credit" ? call.undone : NOTHING;
+  return [{ of: call.held, amounts: call.amounts, counted: countedOf(call.amounts, call.held.bypass), undone }];
 }
 
 /**
@@ -86,7 +97,10 @@ export function claimOf(
     bypass: of.bypass,
     pins: isCredit ? pinsOf(shape, amounts, (of as Held).ticket, judgedMs, context) : undefined,
     judgedMs,
-    strays: strays.map(({ limit, milli }) => ({ limit, milli: sign * milli })),
+    strays: [
+      ...strays.map(({ limit, milli }) => ({ limit, milli: sign * milli })),
+      ...(context.countsUsage ? part.undone : NOTHING),
+    ],
     lost: isCredit ? creditedToNone(of as Held, amounts, context)[0] : undefined,
   };
 }

@@ -12,9 +12,7 @@ import type {
   SeenRow,
   StraightRow,
 } from "../../ports/batch-store.ts";
-
-/** The counter that has the number of requests. */
-const REQUESTS_COUNTER = "#requests";
+import { REQUESTS_COUNTER } from "../../stored/usage-counters.ts";
 
 const KINDS = { take: 1, debit: 2, credit: 3 } as const;
 

@@ -43,7 +43,9 @@ export class PostgresBatches implements BatchStore {
     const values = takeValues(batch, { durability: this.#durability, lockMs });
     const sent = this.#clock?.stamp();
     try {
-      const [row] = await this.#connection.runTake(TAKE_TEXT, values, timeoutMs);
+      // Longer than anybody waits: what lands late is still heard of, and given back. After that the connection is ended.
+      const patience = { connectMs: lockMs, answerMs: 2 * timeoutMs };
+      const [row] = await this.#connection.runTake(TAKE_TEXT, values, patience);
       const reply = replyOf(row?.answer);
       // The answer to a repeat has the time of then.
       if (sent !== undefined && reply.kind === "done" && !reply.repeated) {

@@ -9,10 +9,16 @@ export interface PostgresClient {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
+/** How long is waited for a connection, and then for the answer. */
+export interface Patience {
+  readonly connectMs: number;
+  readonly answerMs: number;
+}
+
 /** How statements reach the server: one call is one statement, in a transaction of its own. */
 export interface Session {
   /** Rejects with the error of the driver, or with `TimeIsUp`; then the statement may still be under way. */
-  run(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]>;
+  run(text: string, values: readonly unknown[], patience: Patience): Promise<readonly Row[]>;
   close(): Promise<void>;
 }
 
@@ -26,7 +32,7 @@ export class Connection {
   readonly schema: string;
   readonly #takes: Session;
   readonly #others: Session;
-  readonly #adminTimeoutMs: number;
+  readonly #adminPatience: Patience;
   readonly #texts = new Map<string, string>();
   #closing: Promise<void> | undefined;
 
@@ -42,7 +48,7 @@ export class Connection {
     this.schema = parts.schema;
     this.#takes = parts.takes;
     this.#others = parts.others;
-    this.#adminTimeoutMs = parts.adminTimeoutMs;
+    this.#adminPatience = { connectMs: parts.adminTimeoutMs, answerMs: parts.adminTimeoutMs };
   }
 
   /**
@@ -52,7 +58,7 @@ export class Connection {
   async query(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
     this.requireOpen();
     try {
-      return await this.#others.run(this.text(text), values, this.#adminTimeoutMs);
+      return await this.#others.run(this.text(text), values, this.#adminPatience);
     } catch (error) {
       throw thrownFor(error, this.name);
     }
@@ -70,7 +76,7 @@ export class Connection {
     this.requireOpen();
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#others.run(this.text(text), values, this.#adminTimeoutMs);
+        return await this.#others.run(this.text(text), values, this.#adminPatience);
       } catch (error) {
         const fault = faultOf(error);
         const mayRepeat = fault === "rolledBack" || (repeats === "always" && fault === "unknown");
@@ -81,12 +87,12 @@ export class Connection {
 
   /** Runs a statement that is no take; rejects with the driver's own error, for whoever tells what it means for a commit. */
   runOther(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    return this.#others.run(this.text(text), values, this.#adminTimeoutMs);
+    return this.#others.run(this.text(text), values, this.#adminPatience);
   }
 
   /** Runs a statement of a take; rejects with the driver's own error, for whoever tells what it means for the take. */
-  runTake(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]> {
-    return this.#takes.run(this.text(text), values, timeoutMs);
+  runTake(text: string, values: readonly unknown[], patience: Patience): Promise<readonly Row[]> {
+    return this.#takes.run(this.text(text), values, patience);
   }
 
   /** The statement for this schema. */

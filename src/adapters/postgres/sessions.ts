@@ -1,4 +1,4 @@
-import type { PostgresClient, Row, Session } from "./connection.ts";
+import type { Patience, PostgresClient, Row, Session } from "./connection.ts";
 import { leavesConnection, NotConnected, TimeIsUp } from "./faults.ts";
 
 /** What of `pg` is used. */
@@ -28,18 +28,20 @@ export class PoolSession implements Session {
     pool.on("connect", (client) => client.on("error", () => {}));
   }
 
-  async run(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]> {
-    const timer = new Timer(timeoutMs);
+  async run(text: string, values: readonly unknown[], { connectMs, answerMs }: Patience): Promise<readonly Row[]> {
+    const connectTimer = new Timer(connectMs);
     const connecting = this.#pool.connect();
     let client: PgPoolClient;
     try {
-      client = await timer.race(connecting, false);
+      client = await connectTimer.race(connecting, false);
     } catch (error) {
       // It may still come; nobody waits for it any longer.
       connecting.then((late) => late.release(false)).catch(() => {});
-      timer.end();
       throw error instanceof TimeIsUp ? error : new NotConnected("No connection.", { cause: error });
+    } finally {
+      connectTimer.end();
     }
+    const timer = new Timer(answerMs);
     let broken = true;
     try {
       const { rows } = await timer.race(client.query(text, values as unknown[]), true);
@@ -67,8 +69,8 @@ export class ClientSession implements Session {
     this.#client = client;
   }
 
-  async run(text: string, values: readonly unknown[], timeoutMs: number): Promise<readonly Row[]> {
-    const timer = new Timer(timeoutMs);
+  async run(text: string, values: readonly unknown[], { answerMs }: Patience): Promise<readonly Row[]> {
+    const timer = new Timer(answerMs);
     try {
       const { rows } = await timer.race(this.#client.query(text, values as unknown[]), true);
       return rows as readonly Row[];
