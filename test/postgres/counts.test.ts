@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import pg from "pg";
+import type { PostgresClient } from "../../src/adapters/postgres/connection.ts";
+import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { openPostgres } from "../../src/entry/postgres.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { describePostgres } from "./postgres.ts";
+
+const T0 = Date.UTC(2026, 2, 15, 12);
+const HOUR_MS = 3_600_000;
+
+await describePostgres("what takes cost on PostgreSQL", ({ url, newSchema }) => {
+  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  after(() => pool.end());
+
+  const opened = async () => {
+    const schema = newSchema();
+    const clock = new SimulatedClock(T0);
+    const texts: string[] = [];
+    const client: PostgresClient = {
+      query: (text, values) => {
+        texts.push(text);
+        return pool.query(text, values);
+      },
+    };
+    const store = await openPostgres({ client, schema, clock, adminTimeoutMs: 60_000 });
+    // Refusals are asked for anew, and configuration is remembered.
+    const options = { timeoutMs: 60_000, denyMemoryMs: 0, configTtlMs: 10 * HOUR_MS };
+    const limiter = await RateLimiter.open({ store, clock, ...options });
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 100)]);
+    await limiter.createEntity({ id: "org" });
+    await limiter.createEntity({ id: "key", parentId: "org", cascade: true });
+    const take = (rpm: number) => limiter.tryAcquire({ entityId: "key", resource: "api", consume: { rpm } });
+    const rows = async (table: string) =>
+      (await pool.query(`SELECT xmin::text AS written, t.* FROM "${schema}".${table} t ORDER BY 2, 3, 4`)).rows;
+    const sent = async (work: () => Promise<unknown>) => {
+      texts.length = 0;
+      await work();
+      return texts.length;
+    };
+    return { schema, clock, limiter, take, rows, sent };
+  };
+
+  test("an acquire of two levels is one statement, also the first on its buckets, and two at a boundary", async () => {
+    const { clock, take, sent } = await opened();
+    await take(0);
+    assert.equal(await sent(() => take(1)), 1);
+    assert.equal(await sent(() => take(1)), 1);
+    // Within the hour of the row, and its epoch: what this process knows of the row brings it.
+    await clock.advance(1_000);
+    assert.equal(await sent(() => take(1)), 1);
+    await clock.advance(HOUR_MS);
+    assert.ok((await sent(() => take(1))) <= 2);
+  });
+
+  test("a refusal writes nothing", async () => {
+    const { take, rows } = await opened();
+    await take(95);
+    const tables = ["bucket", "lane", "usage", "lease", "audit"];
+    const before = await Promise.all(tables.map(rows));
+    assert.equal((await take(10)).ok, false);
+    assert.deepEqual(await Promise.all(tables.map(rows)), before);
+  });
+
+  test("nearly every write of a bucket stays on its page: none that is indexed changes", async () => {
+    const { schema, clock, take } = await opened();
+    for (let i = 0; i < 300; i++) {
+      await clock.advance(1_000);
+      await take(1);
+    }
+    // What a connection has counted, it tells when it ends.
+    const counts = async () => {
+      const { rows } = await pool.query(
+        "SELECT n_tup_upd::int AS updated, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'bucket'",
+        [schema],
+      );
+      return rows[0] as { readonly updated: number; readonly hot: number };
+    };
+    for (let tries = 0; tries < 2_000 && (await counts()).updated < 500; tries++) {
+      await pool.query("SELECT pg_stat_force_next_flush()");
+    }
+    const { updated, hot } = await counts();
+    assert.ok(updated >= 500, `${updated} updates`);
+    assert.ok(hot >= 0.95 * updated, `${hot} of ${updated}`);
+  });
+});
