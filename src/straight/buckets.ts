@@ -3,6 +3,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { ConflictError } from "../domain/errors.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
@@ -57,6 +58,21 @@ export class StraightBuckets implements BucketStore {
   }
 
   async credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    const isVast = amounts.some(({ milli }) => milli > MILLI_MAX);
+    if (!isVast) return this.#credit(held, amounts, context);
+    // A lease that took more often than once may give back more than a row can count at once.
+    let left = amounts;
+    for (let given = 0; ; given++) {
+      const share = left.map(({ limit, milli }) => ({ limit, milli: Math.min(milli, MILLI_MAX) }));
+      const reply = await this.#credit(held, share, context);
+      // What was given already must not be given again.
+      if (reply.kind === "unavailable" && given > 0) return { ...reply, applied: "unknown" };
+      left = left.map(({ limit, milli }) => ({ limit, milli: Math.max(0, milli - MILLI_MAX) }));
+      if (reply.kind === "unavailable" || left.every(({ milli }) => milli === 0)) return reply;
+    }
+  }
+
+  async #credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
     return (await this.#submit({ kind: "credit", held, amounts, undone: [] }, context)) as WriteReply;
   }
 
