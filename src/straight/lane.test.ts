@@ -101,5 +101,9 @@ test("a call that waited behind another batch waits for what is left of its time
   assert.equal(await second, "unavailable");
   store.letThrough();
   assert.equal(await third, "taken");
+  // What the second took after its time was up is given back, by a call of the lane itself.
+  await turns(3);
+  store.letThrough();
+  await turns(3);
   assert.equal(timers.open.size, 0);
 });
