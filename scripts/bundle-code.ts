@@ -166,7 +166,7 @@ function partsOf(root: string) {
     globSync([...patterns], { cwd: root, exclude: ["**/*.test.ts"] }).sort();
   const commands = filesOf("src/cli/commands/*.ts");
   const heart = [
-    ...filesOf("src/{domain,engine,bucket}/*.ts", "src/adapters/{memory,system}/*.ts"),
+    ...filesOf("src/{domain,engine,bucket,stored}/*.ts", "src/adapters/{memory,system}/*.ts"),
     ...["src/entry/memory.ts", "src/entry/package-version.ts"],
     // Every command takes the name of its store apart.
     ...["src/adapters/postgres/address.ts", "src/entry/postgres-url.ts", "src/entry/store-choice.ts"],

@@ -31,6 +31,7 @@ export const PAGES: readonly Page[] = [
             "UnknownEntities",
             "UnnamedLimits",
             "OnUnavailable",
+            "OutageShareOption",
             "Store",
           ],
           ...["limiter.close", "CloseOptions", "limiter.[Symbol.asyncDispose]", "limiter.isAvailable"],

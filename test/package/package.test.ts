@@ -442,7 +442,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Rules of a row that are the same on every store, kinds in tables, pages that cost what they show: 4 kB.
   // 212 kB before streams that a lease tracks, and header fields.
   // What channels say of whole requests, waits and leases: 2 kB.
-  assert.ok(limiter.bytes < 218_000, `${limiter.bytes} bytes`);
+  // A share of every limit during an outage: 4 kB. Plain requests that need no generator, limits that are not checked twice: 2 kB.
+  assert.ok(limiter.bytes < 225_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
