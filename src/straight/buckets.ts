@@ -57,10 +57,14 @@ export class StraightBuckets implements BucketStore {
     return (await this.#submit({ kind: "debit", held, amounts }, context)) as WriteReply;
   }
 
-  async credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+  // Not an async function: give-backs are answered in the order of their batch, with the takes beside them.
+  credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
     const isVast = amounts.some(({ milli }) => milli > MILLI_MAX);
-    if (!isVast) return this.#credit(held, amounts, context);
-    // A lease that took more often than once may give back more than a row can count at once.
+    return isVast ? this.#creditInParts(held, amounts, context) : this.#credit(held, amounts, context);
+  }
+
+  // A lease that took more often than once may give back more than a row can count at once.
+  async #creditInParts(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
     let left = amounts;
     for (let given = 0; ; given++) {
       const share = left.map(({ limit, milli }) => ({ limit, milli: Math.min(milli, MILLI_MAX) }));
