@@ -178,12 +178,12 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
   const MUTANTS: readonly (readonly [name: string, from: string, to: string])[] = [
     [
       "rounds where it has to cut off",
-      "refilled := (elapsed * f_amount[p] + f_remainder[p]) / f_period[p];",
-      "refilled := round((elapsed * f_amount[p] + f_remainder[p])::numeric / f_period[p]);",
+      "f_refilled[k] := (elapsed * f_amount[k] + f_remainder[k]) / f_period[k];",
+      "f_refilled[k] := round((elapsed * f_amount[k] + f_remainder[k])::numeric / f_period[k]);",
     ],
-    ["forgets the brim", "least(f_tokens[p], f_capacity[p] - refilled) - asked", "f_tokens[p] - asked"],
-    ["forgets what was left over", "(elapsed * f_amount[p] + f_remainder[p])", "(elapsed * f_amount[p])"],
-    ["lets a credit pass 2^53", "least(safe_max, f_tokens[p] + asked)", "f_tokens[p] + asked"],
+    ["forgets the brim", "least(f_tokens[k], f_capacity[k] - refilled) - asked", "f_tokens[k] - asked"],
+    ["forgets what was left over", "(elapsed * f_amount[k] + f_remainder[k])", "(elapsed * f_amount[k])"],
+    ["lets a credit pass 2^53", "least(safe_max, f_tokens[k] + asked)", "f_tokens[k] + asked"],
   ];
   for (const [name, from, to] of MUTANTS) {
     test(`a take that ${name} is found`, async () => {
