@@ -14,8 +14,9 @@ npm run check                  types and lint alone
 npm run simulate -- --help     worlds by seed, beyond those that the tests play
 
 Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those of the archive Python 3.11,
-those of the dashboard Chromium. Where one of them is missing its tests are skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1,
-ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
+those of the dashboard Chromium, those of a full disk the right to mount one. Where one of them is missing its tests are skipped and
+say so; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1, ZAEL_REQUIRE_S3=1,
+ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
 `;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -26,8 +27,19 @@ const root = fileURLToPath(new URL("..", import.meta.url));
  */
 const TEST_TIMEOUT_MS = 1_800_000;
 
-/** Tests wait for engines and servers a good part of their time: one file more than there are cores keeps all of them busy. */
-const CONCURRENCY = availableParallelism() + 1;
+/**
+ * Tests wait for engines, servers and browsers a good part of their time. With one file more than there are cores, two cores had nothing
+ * to do for about a quarter of a run.
+ */
+const CONCURRENCY = availableParallelism() + 2;
+
+/** Node's own runner, which knows every option, and takes files in the order of their names. */
+const RUNNER = [
+  "--test",
+  "--test-reporter=spec",
+  `--test-timeout=${TEST_TIMEOUT_MS}`,
+  `--test-concurrency=${CONCURRENCY}`,
+];
 
 await runScript(USAGE, async (args) => {
   const options = args.filter((arg) => arg.startsWith("-"));
@@ -47,14 +59,6 @@ await runScript(USAGE, async (args) => {
   const { runTestFiles } = await import("./test-run.ts");
   return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY });
 });
-
-/** Node's own runner, which knows every option, and takes files in the order of their names. */
-const RUNNER = [
-  "--test",
-  "--test-reporter=spec",
-  `--test-timeout=${TEST_TIMEOUT_MS}`,
-  `--test-concurrency=${CONCURRENCY}`,
-];
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
 async function endpointFor(files: readonly string[]): Promise<Record<string, string>> {
