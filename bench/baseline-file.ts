@@ -36,18 +36,21 @@ export interface BaselineJob {
   readonly runs: number;
 }
 
-/** Measures, and writes what was measured; parts of other benches stay. */
+/** Measures, and writes what was measured; parts of other benches stay, and of those that could not be measured here. */
 export async function saveBaseline({ file, benches, runs }: BaselineJob): Promise<number> {
   const about = { measuredOn: new Date().toISOString().slice(0, 10), ...thisMachine(), load: loadNow(), runs };
-  const rows = rowsOf(await measured(benches, runs));
+  const ratios = await measured(benches, runs);
+  const rows = rowsOf(ratios);
   const known: Baseline = existsSync(file) ? readBaseline(file) : {};
-  const parts = benches.map((name) => {
+  const done = measuredOf(benches, ratios);
+  if (done.length === 0) return 1;
+  const parts = done.map((name) => {
     const own = rows.filter(({ bench }) => bench === name).map(({ bench: _, ...row }) => row);
     return [name, { ...about, rows: own }] as const;
   });
   writeFileSync(file, textOf({ ...known, ...Object.fromEntries(parts) }));
-  process.stdout.write(`${named(file)} has ${rows.length} ratios of ${benches.join(", ")}.\n`);
-  return 0;
+  process.stdout.write(`${named(file)} has ${rows.length} ratios of ${done.join(", ")}.\n`);
+  return done.length === benches.length ? 0 : 1;
 }
 
 /** Measures, and says what changed. The exit code is 1 if a ratio fell. */
@@ -58,9 +61,11 @@ export async function compareWithBaseline({ file, benches, runs }: BaselineJob):
     );
   }
   const baseline = readBaseline(file);
-  const before = benches.flatMap((bench) => (baseline[bench]?.rows ?? []).map((row) => ({ bench, ...row })));
-  for (const bench of benches) warnOfMachine(bench, baseline[bench]);
+  for (const bench of benches) warnOfPart(bench, baseline[bench], file);
   const ratios = await measured(benches, runs);
+  const before = measuredOf(benches, ratios).flatMap((bench) =>
+    (baseline[bench]?.rows ?? []).map((row) => ({ bench, ...row })),
+  );
   // A bench that fell is measured once more: what a busy minute did to it becomes noise.
   const fallen = benches.filter((name) =>
     changesSince(before, rowsOf(ratios)).some((change) => change.kind === "fell" && change.now.bench === name),
@@ -81,11 +86,20 @@ async function measured(benches: readonly string[], runs: number): Promise<RunRa
   for (let run = 1; run <= runs; run++) {
     for (const name of benches) {
       process.stderr.write(`${name}, run ${run} of ${runs} ...\n`);
-      const { stdout } = await promisify(execFile)(process.execPath, [RUN, name, "--ratios"], { maxBuffer: 2 ** 24 });
+      const args = [RUN, name, "--ratios"];
+      const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { maxBuffer: 2 ** 24 });
+      process.stderr.write(stderr);
       for (const line of stdout.split("\n").filter(Boolean)) ratios.push(JSON.parse(line) as RunRatios);
     }
   }
   return ratios;
+}
+
+/** Those that could be measured: one that needs a server that is not here says so and has no ratios, which are not gone for that. */
+function measuredOf(benches: readonly string[], ratios: readonly RunRatios[]): string[] {
+  const missing = benches.filter((name) => !ratios.some(({ bench }) => bench === name));
+  for (const name of missing) process.stderr.write(`${name} could not be measured here and is left out.\n`);
+  return benches.filter((name) => !missing.includes(name));
 }
 
 function readBaseline(file: string): Baseline {
@@ -108,8 +122,14 @@ function named(file: string): string {
   return relative(process.cwd(), file);
 }
 
-function warnOfMachine(bench: string, part: Part | undefined): void {
-  if (part === undefined) return;
+function warnOfPart(bench: string, part: Part | undefined, file: string): void {
+  if (part === undefined) {
+    process.stderr.write(
+      `${named(file)} has no ratios of ${bench} yet: all of them are new. Measure them on a quiet machine with ` +
+        `npm run bench -- ${bench} --save.\n`,
+    );
+    return;
+  }
   const here = thisMachine();
   const differs = (["node", "cpu", "cores"] as const).filter((key) => part[key] !== here[key]);
   for (const key of differs) {

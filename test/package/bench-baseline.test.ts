@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -123,7 +123,8 @@ test("the file has a line for each ratio and reads as it was written", () => {
 
 function bench(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const options = { cwd: root, env: plainEnvironment() };
+    // Nobody listens there: what needs a PostgreSQL cannot be measured.
+    const options = { cwd: root, env: { ...plainEnvironment(), ZAEL_TEST_POSTGRES_URL: "postgres://x@127.0.0.1:1/x" } };
     const child = execFile(process.execPath, ["bench/run.ts", ...args], options, (_, stdout, stderr) =>
       resolve({ code: child.exitCode ?? -1, stdout, stderr }),
     );
@@ -161,4 +162,27 @@ test("what --compare and --save cannot do is told in one sentence, and nothing i
   );
   assert.equal(await said("--compare", "--ids=10"), "--ids is not for --compare and --save; leave it out.\n");
   assert.equal(await said("--compare", "--runs=0"), "--runs is 0; give at least 1.\n");
+});
+
+test("a bench that cannot be measured here is left out: its ratios are neither gone nor deleted", async (t) => {
+  const file = join(await emptyFolder(t), "kept.json");
+  const { bench: _, ...stored } = before;
+  const about = { measuredOn: "2026-11-16", node: process.version, cpu: "some", cores: 2, load: 0.3, runs: 3 };
+  const text = textOf({ postgres: { ...about, rows: [stored] } });
+  await writeFile(file, text);
+  const compared = await bench("postgres", "--compare", "--runs=1", `--baseline=${file}`);
+  assert.equal(compared.code, 0);
+  assert.match(compared.stderr, /SKIPPED: no PostgreSQL for this bench\. .*ECONNREFUSED/);
+  assert.match(compared.stderr, /^postgres could not be measured here and is left out\.$/m);
+  assert.doesNotMatch(compared.stdout, /gone/);
+  const saved = await bench("postgres", "--save", "--runs=1", `--baseline=${file}`);
+  assert.equal(saved.code, 1);
+  assert.equal(await readFile(file, "utf8"), text);
+});
+
+test("--compare says of a bench that the baseline does not know how to measure it", async (t) => {
+  const file = join(await emptyFolder(t), "kept.json");
+  await writeFile(file, "{}\n");
+  const { stderr } = await bench("postgres", "--compare", "--runs=1", `--baseline=${file}`);
+  assert.match(stderr, /kept\.json has no ratios of postgres yet: .* npm run bench -- postgres --save\.$/m);
 });
