@@ -84,6 +84,30 @@ test("a take that lands after its time was up is given back, with what it counte
   assert.deepEqual(await take([own]), ["taken"]);
 });
 
+test("a late take that opened the window of a session is given back, and its window stays and ends when it would have", async () => {
+  const { clock, take, held } = opened(1_500);
+  const set = limitSet([Limit.quota("session", 10, { resetAfterMs: 60_000 })]);
+  const using = (tokens: number): Claim => ({
+    ...claim("a", 0),
+    set,
+    take: [{ limit: "session", milli: tokens * 1_000 }],
+  });
+  const answered = take([using(3)]);
+  await clock.advance(1_500);
+  assert.deepEqual(await answered, ["unavailable"]);
+  assert.equal(await held("a"), 10_000);
+  // Opened at T0: 59 s later it goes on, a minute later it is over. In no minute more than two capacities are granted.
+  await clock.advance(57_500);
+  assert.deepEqual(await take([using(10)]), ["taken"]);
+  assert.deepEqual(await take([using(1)]), ["short"]);
+  await clock.advance(1_000);
+  assert.deepEqual(await take([using(10)]), ["taken"]);
+  await clock.advance(59_999);
+  assert.deepEqual(await take([using(1)]), ["short"]);
+  await clock.advance(1);
+  assert.deepEqual(await take([using(1)]), ["taken"]);
+});
+
 test("a take that is answered in time stays taken", async () => {
   const { clock, take, held } = opened(900);
   const answered = take([claim("a", 3)]);

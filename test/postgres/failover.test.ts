@@ -49,6 +49,12 @@ await describeServers("failover on PostgreSQL", (start) => {
     }
   };
 
+  const left = async (primary: PostgresProcess) => {
+    while ((await sql(primary, "SELECT 1 FROM pg_stat_replication")).length > 0) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+
   test("where takes wait for a standby, nothing that was answered is lost, and a limiter goes on at the same address", async (t) => {
     const primary = await start(SETTINGS);
     const standby = await startStandby(primary, "west", []);
@@ -96,6 +102,61 @@ await describeServers("failover on PostgreSQL", (start) => {
     await standby.kill();
   });
 
+  test("where the standby that takes wait for is lost, they wait with their rows locked until the server is told to go on", async (t) => {
+    const primary = await start(SETTINGS);
+    const standby = await startStandby(primary, "west", []);
+    const store = `${primary.url}?schema=${newSchema()}`;
+    const patient = await opened(store);
+    const limiter = await opened(store, { timeoutMs: 1_000 });
+    const other = await opened(store, { timeoutMs: 1_000 });
+    const goOn = async () => {
+      await sql(primary, "ALTER SYSTEM SET synchronous_standby_names = ''");
+      await sql(primary, "SELECT pg_reload_conf()");
+    };
+    t.after(async () => {
+      await goOn();
+      await Promise.all([patient, limiter, other].map((each) => each.close()));
+      await primary.kill();
+    });
+    await setUp(patient);
+    await sql(primary, "ALTER SYSTEM SET synchronous_standby_names = 'west'");
+    await sql(primary, "SELECT pg_reload_conf()");
+    await received(primary);
+    let [asked, answered] = [0, 0];
+    const take = async (from: RateLimiter) => {
+      asked++;
+      if ((await from.tryAcquire(request)).ok) answered++;
+    };
+    await take(patient);
+    await standby.kill();
+    await left(primary);
+
+    const before = answered;
+    // Nobody knows what became of it. Who comes later waits for the row, which it has locked, and is refused with nothing taken.
+    await assert.rejects(take(limiter), RateLimiterUnavailable);
+    for (let round = 0; round < 2; round++) {
+      for (const from of [other, limiter]) {
+        await take(from).catch((error: unknown) => assert.ok(error instanceof RateLimiterUnavailable, String(error)));
+      }
+    }
+    assert.equal(answered, before);
+    const waiting = await sql(primary, "SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    const stuck = Number((waiting[0] as { n: number }).n);
+    // One that was told to end would only answer once it need not wait any longer: they must not become more and more.
+    assert.ok(stuck >= 1 && stuck <= 2, `${stuck} connections wait for the standby`);
+
+    await goOn();
+    // They go on by themselves, the one whose take had waited as well.
+    for (const from of [limiter, other]) {
+      for (const until = answered + 1; answered < until; ) await take(from).catch(() => {});
+    }
+    const found = await taken(patient);
+    assert.equal(new Set(found).size, 1, `a chain and its usage: ${found}`);
+    const [stored = 0] = found;
+    assert.ok(stored >= answered, `${answered} takes were answered, ${stored} are stored`);
+    assert.ok(stored <= asked, `${asked} takes were asked for, ${stored} are stored`);
+  });
+
   test("where they do not, what the standby has not received is lost whole, and can be taken again", async () => {
     const primary = await start(SETTINGS);
     const standby = await startStandby(primary, "west", []);
@@ -106,9 +167,7 @@ await describeServers("failover on PostgreSQL", (start) => {
     await received(primary);
     await sql(standby, "ALTER SYSTEM SET primary_conninfo = ''");
     await sql(standby, "SELECT pg_reload_conf()");
-    while ((await sql(primary, "SELECT 1 FROM pg_stat_replication")).length > 0) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    await left(primary);
     for (let i = 0; i < 7; i++) assert.ok((await limiter.tryAcquire(request)).ok);
     assert.deepEqual(await taken(limiter), [27, 27, 27]);
     await primary.kill();

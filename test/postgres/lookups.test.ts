@@ -26,16 +26,22 @@ await describePostgres("rows that takes on PostgreSQL look at", ({ url, newSchem
     const looked = async () => {
       await client.query("SELECT pg_stat_force_next_flush()");
       const { rows } = await client.query(
-        "SELECT seq_tup_read + idx_tup_fetch AS rows FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'bucket'",
+        `SELECT seq_tup_read + idx_tup_fetch AS rows, idx_blks_hit + idx_blks_read AS pages
+         FROM pg_stat_user_tables JOIN pg_statio_user_tables USING (relid, schemaname, relname)
+         WHERE schemaname = $1 AND relname = 'bucket'`,
         [schema],
       );
-      return Number(rows[0].rows);
+      return { rows: Number(rows[0].rows), pages: Number(rows[0].pages) };
     };
     const before = await looked();
     for (let i = 0; i < 10; i++) await take();
-    const rowsPerTake = ((await looked()) - before) / 10;
+    const after = await looked();
     // One to lock it, one to write it.
+    const rowsPerTake = (after.rows - before.rows) / 10;
     assert.ok(rowsPerTake >= 1 && rowsPerTake <= 3, `${rowsPerTake} rows a take`);
+    // Root and leaf for each of them; an index that is walked through has more than fifty.
+    const pagesPerTake = (after.pages - before.pages) / 10;
+    assert.ok(pagesPerTake >= 2 && pagesPerTake <= 8, `${pagesPerTake} pages of indexes a take`);
     await limiter.close();
   });
 });

@@ -6,7 +6,7 @@ import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock, Turns } from "../../src/ports/system.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { openStraight, type StraightWorld } from "../../src/testing/straight-whole.ts";
+import { openStraight, type StraightSite } from "../../src/testing/straight-whole.ts";
 
 /** After all that is ready to run has run, without leaving the turn of the event loop: it replays exactly. */
 const LATER: Turns = {
@@ -17,7 +17,7 @@ const LATER: Turns = {
 
 /** A process on a store that takes in batches, whose calls have all the time in the world. */
 export function straightProcess(
-  world: StraightWorld,
+  world: StraightSite,
   given: {
     readonly line: BatchStore;
     readonly random: SeededRandom;

@@ -166,15 +166,19 @@ export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number
   ]);
 }
 
-/** What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket. */
+/**
+ * What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
+ * percent must be left.
+ */
 function extrasText(claims: readonly BatchClaim[]): string | null {
   const extras: Record<string, unknown> = {};
   let isAny = false;
-  for (const [i, { origin, strays, lost }] of claims.entries()) {
+  for (const [i, { origin, strays, lost, leavePercent }] of claims.entries()) {
     if (origin !== undefined) extras[`o${i + 1}`] = [origin.asOfMs, origin.generation];
     if (strays.length > 0) extras[`s${i + 1}`] = strays.map(({ limit, milli }) => [limit, String(milli)]);
     if (lost !== undefined) extras[`l${i + 1}`] = leftRows([lost]);
-    isAny ||= origin !== undefined || strays.length > 0 || lost !== undefined;
+    if (leavePercent > 0) extras[`f${i + 1}`] = leavePercent;
+    isAny ||= origin !== undefined || strays.length > 0 || lost !== undefined || leavePercent > 0;
   }
   return isAny ? JSON.stringify(extras) : null;
 }

@@ -27,6 +27,12 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   ...{ "42883": "missing", "42P01": "missing", "3F000": "missing" },
 };
 
+/**
+ * A disk or a memory that is full or broken. Where the server cannot live with it, it stops at once (PANIC), also in the middle of a commit
+ * that may be on the disk by then. The word for that is in the language of the server: any but ERROR counts as such.
+ */
+const PERHAPS_STOPPED = /^(53[12]|58|XX)/;
+
 /** Time was up before the server had answered. */
 export class TimeIsUp extends Error {
   /** Whether the statement had been sent. */
@@ -53,13 +59,14 @@ export function faultOf(error: unknown): Fault {
   }
   const code = codeOf(error);
   if (code === undefined) return isEndOfConnection(error) ? "unknown" : "other";
+  if (PERHAPS_STOPPED.test(code) && !isPlainError(error)) return "unknown";
   return FAULTS[code] ?? (code.startsWith("08") ? "unknown" : "other");
 }
 
 /** Whether the connection that brought this error can be used again. */
 export function leavesConnection(error: unknown): boolean {
   const code = codeOf(error);
-  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P|25006)/.test(code);
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P|25006)/.test(code) && isPlainError(error);
 }
 
 /** An error for a caller: of the driver's own none gets out as it is, for its text may have parts of an address. */
@@ -129,6 +136,12 @@ function isEndOfConnection(error: unknown): boolean {
   return (
     error instanceof Error && /connection (terminated|ended|closed|error)|not queryable|socket/i.test(error.message)
   );
+}
+
+/** One that ended a statement, not the connection. Clients that do not tell are taken at their code's word. */
+function isPlainError(error: unknown): boolean {
+  const { severity } = error as { readonly severity?: unknown };
+  return severity === undefined || severity === "ERROR";
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -7,7 +7,9 @@ import { TAKE_FUNCTION } from "./take-function.ts";
 /**
  * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
  *   `pg_advisory_xact_lock(@.lock_of(namespace))` and adds 1; takes hold the same lock shared.
- * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`.
+ * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`. The condition of `bucket_hour`
+ *   is always true, and only who asks for hours implies it: a plan that is made while the table is empty, where every index looks as good
+ *   as the others, cannot look up buckets by walking through that one.
  * - `lane`: the last batch of each lane, and what was answered.
  * - `usage`: hours that have left their bucket. `milli` by counter; the counter `#requests` has the number of requests.
  * - `operation`: purchases and resets by their keys.
@@ -27,7 +29,7 @@ CREATE TABLE @.bucket (
   PRIMARY KEY (namespace, entity, resource)
 ) WITH (fillfactor = 50);
 CREATE INDEX bucket_resource ON @.bucket (namespace, resource, entity);
-CREATE INDEX bucket_hour ON @.bucket (namespace, hour_ms, entity, resource);
+CREATE INDEX bucket_hour ON @.bucket (namespace, hour_ms, entity, resource) WHERE hour_ms IS NOT NULL;
 
 CREATE TABLE @.lane (lane text COLLATE "C" PRIMARY KEY, seq bigint NOT NULL, answer text NOT NULL, at_ms bigint NOT NULL);
 CREATE INDEX lane_at ON @.lane (at_ms);

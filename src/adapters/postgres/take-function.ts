@@ -44,7 +44,7 @@ DECLARE
   was_session integer[]; was_window bigint[]; was_valid bigint[]; was_renew bigint[];
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer;
-  now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint;
+  now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; ordered integer[]; made integer;
@@ -164,6 +164,7 @@ BEGIN
         was_window := was_window || f_window[o + 1 : p];
       END IF;
       mode := CASE WHEN c_bypass[c] THEN 0 ELSE kind END;
+      leave := CASE WHEN extras IS NULL THEN 0 ELSE coalesce((extras->>('f' || c))::bigint, 0) END;
       IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
         b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
         FOR k IN o + 1 .. p LOOP
@@ -206,6 +207,10 @@ BEGIN
               outcome := greatest(outcome, 2);
               CONTINUE;
             END IF;
+          ELSIF leave > 0 AND NOT f_soft[k] AND remaining + refilled < (f_capacity[k] * leave + 99) / 100 THEN
+            -- The floor is rounded up, as in domain/floor.ts.
+            is_claim_short := true;
+            CONTINUE;
           END IF;
           f_tokens[k] := remaining;
           IF f_reset_after[k] > 0 AND f_window[k] IS NULL AND asked > 0 THEN

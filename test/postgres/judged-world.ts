@@ -1,0 +1,58 @@
+import { PostgresBatches } from "../../src/adapters/postgres/batches.ts";
+import { BUCKET_JSON, type BucketJson, rowOfJson } from "../../src/adapters/postgres/bucket-json.ts";
+import type { Connection, PostgresClient } from "../../src/adapters/postgres/connection.ts";
+import { PostgresRecords } from "../../src/adapters/postgres/records.ts";
+import type { BatchStore, VersionedRow } from "../../src/ports/batch-store.ts";
+import type { RecordStore } from "../../src/ports/record-store.ts";
+import { ensureDefault } from "../../src/records/namespaces.ts";
+import { recordParts } from "../../src/records/parts.ts";
+import { overriding } from "../../src/testing/overriding.ts";
+import type { BatchWorld } from "../simulation/straight-ground.ts";
+import { connectionOn, emptied, WAIT_MS } from "./record-kit.ts";
+
+/** A lock that is not had by then never is: nobody else is on the server. */
+const LOCK_MS = 10_000;
+
+/**
+ * A schema of a server as the world of a simulation. After every write its rows are read, before anybody hears of the write: so the judge
+ * sees what the server has stored, at the step at which it was stored.
+ */
+export async function judgedWorld(client: PostgresClient, schema: string): Promise<BatchWorld> {
+  await emptied(client, schema);
+  const connection = connectionOn(client, schema);
+  const records = new PostgresRecords(connection, WAIT_MS);
+  await ensureDefault(recordParts(records));
+  const rows = new Map<string, VersionedRow>();
+  // One after the other: of two writes at once the first would be told by rows that are the second's already.
+  let last: Promise<unknown> = Promise.resolve();
+  const written = <Reply>(write: () => Promise<Reply>): Promise<Reply> => {
+    const next = last.then(async () => {
+      const reply = await write();
+      await readAll(connection, rows);
+      return reply;
+    });
+    last = next.catch(() => {});
+    return next;
+  };
+  const batches = new PostgresBatches(connection, "full", undefined);
+  const watched = overriding<BatchStore>(batches, {
+    apply: (batch, timeoutMs) => written(() => batches.apply(batch, Math.min(timeoutMs, LOCK_MS))),
+    operate: (operation) => written(() => batches.operate(operation)),
+    forget: (namespaceId, idle) => written(() => batches.forget(namespaceId, idle)),
+  });
+  return {
+    batches: Object.assign(watched, { rows }),
+    records: overriding<RecordStore>(records, { commit: (commit) => written(() => records.commit(commit)) }),
+  };
+}
+
+async function readAll(connection: Connection, rows: Map<string, VersionedRow>): Promise<void> {
+  const found = await connection.query(
+    `SELECT namespace, entity, resource, ${BUCKET_JSON} AS found FROM @.bucket b ORDER BY namespace, entity, resource`,
+    [],
+  );
+  rows.clear();
+  for (const { namespace, entity, resource, found: row } of found) {
+    rows.set(`${namespace}\n${entity}\n${resource}`, rowOfJson(row as BucketJson));
+  }
+}

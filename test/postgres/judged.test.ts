@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import pg from "pg";
+import { migrate } from "../../src/adapters/postgres/migrations.ts";
+import { simulate } from "../simulation/simulation.ts";
+import { straightGroundOn } from "../simulation/straight-ground.ts";
+import { judgedWorld } from "./judged-world.ts";
+import { describePostgres } from "./postgres.ts";
+import { connectionOn } from "./record-kit.ts";
+
+const SEEDS = 24;
+
+await describePostgres("worlds of the simulation on PostgreSQL", ({ url, newSchema }) => {
+  test("what the server stores is what the model says, write by write, in two dozen worlds", async () => {
+    const client = new pg.Pool({ connectionString: url, max: 1 });
+    const schema = newSchema();
+    await migrate(connectionOn(client, schema));
+    const tally: Record<string, number> = {};
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const world = await judgedWorld(client, schema);
+      const open = () => ({ ground: straightGroundOn.bind(undefined, world), close: () => {} });
+      const { violations, lastSteps, tally: counted } = await simulate(seed, { open, verbose: false });
+      assert.deepEqual(violations, [], `seed ${seed}:\n${lastSteps.join("\n")}`);
+      for (const [what, count] of Object.entries(counted)) tally[what] = (tally[what] ?? 0) + count;
+    }
+    await client.end();
+    // Worlds in which little happens prove little.
+    const least: Readonly<Record<string, number>> = {
+      ...{ "claims taken": 400, "claims short": 60, "give-backs": 200, debits: 50, "takes that were stale": 5 },
+      ...{ "batches lostBefore": 5, "batches lostAfter": 5, "batches copied": 5, "operations bucket_topped_up": 3 },
+    };
+    for (const [what, count] of Object.entries(least)) {
+      assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);
+    }
+  });
+});
