@@ -1,4 +1,3 @@
-import type { Tokens } from "../domain/amounts.ts";
 import type { Access } from "../domain/config.ts";
 import type { Entity, NewEntity } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -13,7 +12,7 @@ import type { Limiter } from "../engine/limiter.ts";
 import type { Listing, ListPage } from "../engine/listing.ts";
 import type { Outcome } from "../engine/outcome.ts";
 import type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
-import type { Question } from "../engine/question.ts";
+import type { Question, RequestQuestion } from "../engine/question.ts";
 import type { AuditListing } from "../engine/stored-lists.ts";
 import type { UsageRequest } from "../engine/usage-query.ts";
 import type { Clock } from "../ports/system.ts";
@@ -140,17 +139,17 @@ export class ClientLimiter {
 
   /** What each limit of the entity, and of the parents that are charged with it, holds now. */
   async available(question: Question): Promise<Availability[]> {
-    const { consume: _, ...about } = questionOf(question);
+    const { consume: _, leavePercent: __, ...about } = questionOf(question);
     return (await this.#send<{ items: Availability[] }>("GET", "available", about)).items;
   }
 
   /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
-  async explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
+  async explain(question: RequestQuestion): Promise<Explanation> {
     return this.#send("POST", "explain", {}, questionOf(question));
   }
 
-  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will. */
-  async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
+  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will or it is disabled. */
+  async timeUntilAvailable(question: RequestQuestion): Promise<number> {
     // Without amounts a request is asked about that names none; an explanation would be of no request at all.
     const { outcome, retryAfterMs } = await this.explain({ ...question, consume: question?.consume ?? {} });
     return outcome === "granted" ? 0 : retryAfterMs;

@@ -4,8 +4,9 @@ import { setRenewal } from "../domain/lease-renewal.ts";
 import type { Availability } from "../engine/availability.ts";
 import type { Lease, SettleOptions } from "../engine/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
+import { type TrackOptions, track } from "../engine/track.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
-import { alsoRule, checkAmounts, checkNames } from "./check.ts";
+import { alsoRule, asGiven, checkAmounts, checkNames, type Rules } from "./check.ts";
 import { keyField, type ServiceCalls } from "./http.ts";
 import { inBackground } from "./in-background.ts";
 
@@ -24,11 +25,13 @@ type Change = "adjust" | "consume" | "release";
 /** Members that users see, whatever is behind them. */
 type Public<Class> = { readonly [Name in keyof Class]: Class[Name] };
 
+const TRACK: Rules<TrackOptions<never>> = { usageOf: asGiven, outputOf: asGiven };
+
 /** A timer has no more. */
 const TIMER_MAX_MS = 2_147_483_647;
 
 /** A lease that a service keeps. It ends by itself when its hold is over, so that a client that vanishes does not hold it for ever. */
-export class ClientLease implements Public<Omit<Lease, "track">> {
+export class ClientLease implements Public<Lease> {
   readonly #taken: Taken;
   readonly #calls: ServiceCalls;
   #view: LeaseView;
@@ -136,6 +139,15 @@ export class ClientLease implements Public<Omit<Lease, "track">> {
 
   rollback(): Promise<void> {
     return this.#close("rolledBack");
+  }
+
+  track<Chunk>(stream: ReadableStream<Chunk>, options?: TrackOptions<Chunk>): ReadableStream<Chunk>;
+  track<Chunk>(stream: AsyncIterable<Chunk>, options?: TrackOptions<Chunk>): AsyncIterableIterator<Chunk>;
+  track<Chunk>(
+    stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
+    options: TrackOptions<Chunk> = {},
+  ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
+    return track(this, stream, checkNames(options, TRACK as Rules<TrackOptions<Chunk>>, "options", "track"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -24,6 +24,11 @@ const REQUEST: Rules<ClientRequest> = {
   ...{ entityId: asGiven, resource: asGiven, limits: asGiven, atomic: asGiven, requestId: asGiven },
   consume: (amounts: object) => !checkAmounts(amounts, "consume") && ["amounts", ""],
   also: alsoRule,
+  leavePercent: (percent: number) =>
+    !(Number.isInteger(percent) && percent >= 0 && percent <= 99) && [
+      "leave",
+      "a whole number of percent from 0 to 99",
+    ],
   // The service waits no longer.
   wait: (wait: ClientRequest["wait"] | null) =>
     !(Number(wait?.maxMs ?? -1) >= 0 && Number(wait?.maxMs) <= 30_000) && ["wait", "{ maxMs }, at most 30000"],
@@ -42,8 +47,8 @@ export function checkRequest(request: ClientRequest): ClientRequest {
 
 /** What a question is about: it may be asked with the request that it is about. */
 export function questionOf(question: ClientRequest) {
-  const { entityId, resource, consume, limits } = checkRequest(question);
+  const { entityId, resource, consume, limits, leavePercent } = checkRequest(question);
   // Over HTTP it is answered for the stored limits.
   refuse({ limits });
-  return { entityId, resource, consume };
+  return { entityId, resource, consume, leavePercent };
 }

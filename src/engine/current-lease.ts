@@ -22,8 +22,16 @@ export function withCurrentLease<Value>(lease: Lease, body: () => Value): Value 
   return storage === undefined ? body() : storage.run(lease, body);
 }
 
+/** From here on, in what runs now and in everything that it starts, `currentLease()` answers the lease. */
+export function enterLease(lease: Lease): void {
+  storage ??= newStorage();
+  storage?.enterWith?.(lease);
+}
+
 interface LeaseStorage {
   getStore(): Lease | undefined;
+  /** Workers have none. */
+  enterWith?(lease: Lease): void;
   run<Value>(lease: Lease, body: () => Value): Value;
 }
 

@@ -1,5 +1,5 @@
 import type { RateLimitExceeded } from "../domain/errors.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
+import { enterLease, withCurrentLease } from "../engine/current-lease.ts";
 import type { Lease } from "../engine/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Arrival, type Decision, Gate } from "./gate.ts";
@@ -126,8 +126,7 @@ export interface RateLimitMiddleware<Event extends LambdaHttpEvent = LambdaHttpE
 }
 
 /**
- * The same as a middleware of Middy. The lease is at `event.lease`; Middy runs the handler outside of its middleware, so
- * there is no `currentLease()`.
+ * The same as a middleware of Middy. The lease is at `event.lease` and is `currentLease()` in the handler.
  *
  * ```ts
  * export const handler = middy(hello).use(rateLimitMiddy({ limiter, limits }));
@@ -145,7 +144,7 @@ export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
       const decision = await gate.decide(event, arrivalOf(event, context));
       if (decision.kind === "refused" || decision.kind === "gone") return refusal(decision, event, onRefusal);
       decisions.set(request, decision);
-      if (decision.kind === "granted") event.lease = decision.lease;
+      if (decision.kind === "granted") holdLease(request, decision.lease);
       return undefined;
     },
     async after(request) {
@@ -162,6 +161,25 @@ export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
       if (decision?.kind === "granted") await decision.close({ kind: "error", error: request.error });
     },
   };
+}
+
+/**
+ * Middy runs the handler outside of its middleware: whatever a middleware enters ends with it. But it reads the event right where it
+ * calls the handler, so there the lease becomes the current one.
+ */
+function holdLease<Event extends LambdaHttpEvent>(request: MiddyRequest<Event>, lease: Lease): void {
+  let { event } = request;
+  event.lease = lease;
+  Object.defineProperty(request, "event", {
+    ...{ configurable: true, enumerable: true },
+    get: () => {
+      enterLease(lease);
+      return event;
+    },
+    set: (replaced: Event) => {
+      event = replaced;
+    },
+  });
 }
 
 function arrivalOf(event: LambdaHttpEvent, context: LambdaContext | undefined): Arrival {

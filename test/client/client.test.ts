@@ -270,9 +270,11 @@ test("the client is fetch alone: bundled for a browser it has no node: module, a
     ...{ bundle: true, write: false, minify: true, platform: "browser", format: "esm", metafile: true },
   });
   const inputs = Object.keys(metafile.inputs);
-  const foreign = inputs.filter((each) => !/src\/(client|domain)\/|entry\/client|system\/clock/.test(each));
+  const foreign = inputs.filter(
+    (each) => !/src\/(client|domain)\/|entry\/client|system\/clock|engine\/track/.test(each),
+  );
   assert.deepEqual(foreign, []);
   const bytes = outputFiles?.[0]?.contents.length ?? 0;
-  // A third of it are errors with their sentences.
-  assert.ok(bytes <= 22_700, `${bytes} bytes`);
+  // A quarter of it are errors with their sentences. 22.7 kB before streams that a lease tracks (3 kB), and floors.
+  assert.ok(bytes <= 26_200, `${bytes} bytes`);
 });

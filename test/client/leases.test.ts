@@ -316,3 +316,31 @@ test("a service that lets work through has no lease to settle", async (t) => {
   await lease.settle({ tpm: 5 });
   assert.equal(paths.length, 1);
 });
+
+test("a lease of a client tracks a stream as the library's does: settled by what the chunks told, given back where none came", async (t) => {
+  const { client, left } = await held(t);
+  const request = { ...on, consume: { rpm: 1, tpm: 500 } };
+  async function* chunks(told: readonly (number | undefined)[], fails?: Error) {
+    for (const tpm of told) yield tpm === undefined ? {} : { tpm };
+    if (fails !== undefined) throw fails;
+  }
+  const usageOf = ({ tpm }: { readonly tpm?: number }) => (tpm === undefined ? undefined : { tpm });
+  const lease = await client.acquire(request);
+  const read = [];
+  for await (const chunk of lease.track(chunks([undefined, 700, 730]), { usageOf })) read.push(chunk);
+  assert.deepEqual([read.length, lease.status, await left()], [3, "settled", 19_270]);
+  const readable = await client.acquire(request);
+  const stream = readable.track(ReadableStream.from(chunks([100])) as ReadableStream<{ tpm?: number }>, { usageOf });
+  await stream.getReader().cancel();
+  assert.deepEqual([readable.status, await left()], ["settled", 18_770], "left before it told anything: as charged");
+  const failed = await client.acquire(request);
+  const boom = new Error("boom");
+  await assert.rejects(async () => {
+    for await (const _ of failed.track(chunks([], boom), { usageOf })) assert.fail("nothing came");
+  }, boom);
+  assert.deepEqual([failed.status, await left()], ["rolledBack", 18_770]);
+  const wrong = await client.acquire(request);
+  assert.throws(() => wrong.track(chunks([]), { usage: usageOf } as never), { code: "option_unknown" });
+  assert.throws(() => wrong.track(Promise.resolve() as never), { code: "stream_invalid" });
+  await wrong.rollback();
+});

@@ -279,3 +279,29 @@ test("Middy: decided before, closed after, given back on an error", async (t) =>
     { kind: "finished", status: 200 },
   ]);
 });
+
+test("Middy: currentLease() answers the lease of its own request in the handler, wherever the middleware stands", async (t) => {
+  const { options } = await made(t);
+  const seen: boolean[] = [];
+  const later = () => new Promise((resolve) => setImmediate(resolve));
+  const base = async (event: LambdaHttpEvent & { readonly parsed?: true }) => {
+    seen.push(currentLease() === event.lease && event.lease !== undefined);
+    await later();
+    seen.push(currentLease() === event.lease && event.parsed === true);
+    return { statusCode: 200 };
+  };
+  const parses = {
+    before: async (request: { event: LambdaHttpEvent }) => {
+      await later();
+      request.event = { ...request.event, parsed: true } as LambdaHttpEvent;
+    },
+  };
+  const handler = middy(base as never).use([
+    { before: later },
+    rateLimitMiddy(options),
+    parses,
+  ] as never) as unknown as (event: LambdaHttpEvent, context: object) => Promise<unknown>;
+  await Promise.all([handler(eventOf(), context(3_000)), handler(eventOf(), context(3_000))]);
+  assert.deepEqual(seen, [true, true, true, true]);
+  assert.equal(currentLease(), undefined, "nothing of it is left outside");
+});
