@@ -19,7 +19,8 @@ import { UsageKept } from "../adapters/dynamodb/usage-kept.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 import { pagesOf } from "../domain/paging.ts";
-import { overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
+import { type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
+import { countName } from "../domain/usage-counters.ts";
 import type { UsageStore } from "../ports/usage-store.ts";
 
 /** Windows that are copied for readers of the Python original. */
@@ -98,7 +99,7 @@ function snapshotItem(namespaceId: string, snapshot: UsageSnapshot, keptS: numbe
   const { entityId, resource, window, windowStartMs: startMs, windowEndMs: endMs, requests } = snapshot;
   const counted = [
     ...Object.entries(snapshot.counters),
-    ...Object.entries(snapshot.overdrafts).map(([limit, count]) => [overdraftOf(limit), count] as const),
+    ...Object.entries(snapshot.overdrafts).map(([limit, count]) => [countName("overdrafts", limit), count] as const),
   ];
   const counters = counted
     .filter(([limit]) => !TAKEN.has(limit))

@@ -1,13 +1,14 @@
 import { ValidationError } from "./errors.ts";
 import { shown } from "./names.ts";
 import type { UsageSnapshot } from "./usage.ts";
+import { USAGE_COUNTERS } from "./usage-counters.ts";
 
 /** The format of exported usage. */
 export type UsageFormat = "csv" | "ndjson" | "json";
 
 const COLUMNS = [
   ...["entityId", "resource", "window", "windowStart", "windowEnd", "requests"],
-  ...["limit", "tokens", "overdrafts", "bypassed"],
+  ...["limit", ...USAGE_COUNTERS.map((counter) => (counter === "counters" ? "tokens" : counter))],
 ];
 
 /** The text of an export, in pieces that each end with a whole line. An unknown format is refused before anything is read. */
@@ -49,17 +50,12 @@ async function* jsonOf(snapshots: AsyncIterable<UsageSnapshot>): AsyncGenerator<
 /** A row a limit; requests are those of the snapshot, on each of its rows. One that counted no tokens has a row without a limit. */
 function csvRows(snapshot: UsageSnapshot): readonly (readonly (string | number)[])[] {
   const { entityId, resource, window, windowStartMs, windowEndMs, requests } = snapshot;
-  const counters = new Map(Object.entries(snapshot.counters));
-  const overdrafts = new Map(Object.entries(snapshot.overdrafts));
-  const bypassed = new Map(Object.entries(snapshot.bypassed));
-  const limits = [...new Set([...counters.keys(), ...overdrafts.keys(), ...bypassed.keys()])].sort();
+  const counts = USAGE_COUNTERS.map((counter) => new Map(Object.entries(snapshot[counter])));
+  const limits = [...new Set(counts.flatMap((counted) => [...counted.keys()]))].sort();
   const times = [new Date(windowStartMs).toISOString(), new Date(windowEndMs).toISOString()];
   const shared = [entityId, resource, window, ...times, requests];
-  if (limits.length === 0) return [[...shared, "", 0, 0, 0]];
-  return limits.map((limit) => [
-    ...[...shared, limit],
-    ...[counters, overdrafts, bypassed].map((counted) => counted.get(limit) ?? 0),
-  ]);
+  if (limits.length === 0) return [[...shared, "", ...counts.map(() => 0)]];
+  return limits.map((limit) => [...shared, limit, ...counts.map((counted) => counted.get(limit) ?? 0)]);
 }
 
 /** As RFC 4180 has it. */

@@ -1,3 +1,5 @@
+import { addTo, perCounter, USAGE_COUNTERS } from "./usage-counters.ts";
+
 /** How long the windows of usage are. They begin and end by UTC. */
 export type UsageWindow = "hourly" | "daily" | "monthly";
 
@@ -75,72 +77,42 @@ export function windowEndMs(window: UsageWindow, startMs: number): number {
 /** Adds snapshots up as they come; it holds one number a limit, however many they are. */
 export class UsageTally {
   // Maps, because a limit may be called "constructor", which every plain object has already.
-  readonly #total = new Map<string, number>();
+  readonly #sums = perCounter(() => new Map<string, number>());
   readonly #windows = new Map<string, number>();
-  readonly #overdrafts = new Map<string, number>();
-  readonly #bypassed = new Map<string, number>();
   #snapshotCount = 0;
   #requests = 0;
   #firstMs: number | undefined;
   #lastMs: number | undefined;
 
-  add({ windowStartMs: startMs, requests, counters, overdrafts, bypassed }: UsageSnapshot): void {
+  add(snapshot: UsageSnapshot): void {
+    const { windowStartMs: startMs, requests } = snapshot;
     this.#snapshotCount += 1;
     this.#requests += requests;
     this.#firstMs = Math.min(this.#firstMs ?? startMs, startMs);
     this.#lastMs = Math.max(this.#lastMs ?? startMs, startMs);
-    addTo(this.#total, Object.entries(counters));
+    for (const counter of USAGE_COUNTERS) addTo(this.#sums[counter], Object.entries(snapshot[counter]));
     addTo(
       this.#windows,
-      Object.keys(counters).map((limit) => [limit, 1]),
+      Object.keys(snapshot.counters).map((limit) => [limit, 1]),
     );
-    addTo(this.#overdrafts, Object.entries(overdrafts));
-    addTo(this.#bypassed, Object.entries(bypassed));
   }
 
   summary(): UsageSummary {
+    const { counters: total, ...others } = perCounter((counter) => Object.fromEntries(this.#sums[counter]));
     const average = Array.from(
-      this.#total,
+      this.#sums.counters,
       ([limit, tokens]) => [limit, tokens / (this.#windows.get(limit) as number)] as const,
     );
     return {
       snapshotCount: this.#snapshotCount,
-      total: Object.fromEntries(this.#total),
+      total,
       average: Object.fromEntries(average),
       requests: this.#requests,
-      overdrafts: Object.fromEntries(this.#overdrafts),
-      bypassed: Object.fromEntries(this.#bypassed),
+      ...others,
       ...(this.#firstMs === undefined ? {} : { firstWindowStartMs: this.#firstMs }),
       ...(this.#lastMs === undefined ? {} : { lastWindowStartMs: this.#lastMs }),
     };
   }
-}
-
-/** Names under which stores count what is not tokens taken; `#` cannot stand in a limit's name. */
-export const overdraftOf = (limit: string): string => `${limit}#od`;
-export const bypassOf = (limit: string): string => `${limit}#by`;
-
-/** Counters as stores keep them, by what they count. */
-export function countersOf(
-  counted: Iterable<readonly [name: string, tokens: number]>,
-): Pick<UsageSnapshot, "counters" | "overdrafts" | "bypassed"> {
-  const counters = new Map<string, number>();
-  const overdrafts = new Map<string, number>();
-  const bypassed = new Map<string, number>();
-  for (const [name, tokens] of counted) {
-    const [limit = name, what] = name.split("#");
-    addTo(what === "od" ? overdrafts : what === "by" ? bypassed : counters, [[limit, tokens]]);
-  }
-  return {
-    counters: Object.fromEntries(counters),
-    overdrafts: Object.fromEntries(overdrafts),
-    bypassed: Object.fromEntries(bypassed),
-  };
-}
-
-// A limit may be called "constructor": sums are kept in maps, which have no inherited names.
-function addTo(sums: Map<string, number>, counts: Iterable<readonly [string, number]>): void {
-  for (const [limit, count] of counts) sums.set(limit, (sums.get(limit) ?? 0) + count);
 }
 
 function monthStartMs(atMs: number, later: number): number {

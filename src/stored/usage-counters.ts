@@ -1,4 +1,4 @@
-import { countersOf, type UsageSnapshot } from "../domain/usage.ts";
+import { countersOf, type UsageCounts } from "../domain/usage-counters.ts";
 import type { HourCount } from "./open-hour.ts";
 import { readableJson, rowUnreadable } from "./row-damage.ts";
 
@@ -25,7 +25,7 @@ export function textOf(counters: Counters): string {
 }
 
 /** What a window shows of them: whole tokens. */
-export function shownCounters(counters: Counters): Pick<UsageSnapshot, "counters" | "overdrafts" | "bypassed"> {
+export function shownCounters(counters: Counters): UsageCounts {
   return countersOf(Array.from(counters, ([name, milli]) => [name, Number(milli / 1000n)] as const));
 }
 

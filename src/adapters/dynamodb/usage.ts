@@ -1,5 +1,6 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { countersOf, type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
+import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
+import { countersOf } from "../../domain/usage-counters.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { type Attributes, instantOf } from "./codec.ts";
 import { chunksOf, collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";

@@ -70,7 +70,11 @@ export class UsageCounter {
     const hour = this.#hourAt(cell, amounts, nowMs);
     for (let a = 0; a < amounts.length; a++) {
       const { limit, milli } = amounts[a] as Amount;
-      if (milli !== 0) this.#add(hour, limit, (sign * milli) / 1000);
+      if (milli === 0) continue;
+      // Most often they are counted in the order in which they are named.
+      if (a < hour.names.length && hour.names[a] === limit)
+        hour.tokens[a] = (hour.tokens[a] as number) + (sign * milli) / 1000;
+      else this.#add(hour, limit, (sign * milli) / 1000);
     }
     return hour;
   }

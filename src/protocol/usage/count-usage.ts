@@ -1,6 +1,6 @@
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
+import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import type { Dialect } from "../item/dialect.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
@@ -33,20 +33,23 @@ export function count(builder: WriteBuilder, image: Image, { usage, limits, hour
 
 /** What is counted, by attribute. */
 export function eachCounter(
-  { requests, counted, bypassed, overdrafts }: UsageDelta,
+  usage: UsageDelta,
   limits: Named,
   { countsByHour }: Pick<Dialect, "countsByHour">,
   add: (name: string, sum: number) => void,
 ): void {
-  for (const { limit, milli } of counted) {
+  for (const { limit, milli } of usage.counters) {
     // A limit that is no longer there was used all the same; its counter stays until the hour is closed.
     if (countsByHour || limits.some(({ name }) => name === limit)) add(namesOf(limit).tc, milli);
   }
-  add(RQ, requests);
+  add(RQ, usage.requests);
   if (!countsByHour) return;
-  for (const { limit, milli } of bypassed) add(namesOf(limit).by, milli);
-  for (const { limit, milli } of overdrafts) add(namesOf(limit).od, milli);
+  for (const { counter, open } of BESIDE_TOKENS) {
+    for (const { limit, milli } of usage[counter]) add(namesOf(limit)[open], milli);
+  }
 }
+
+const BESIDE_TOKENS = COUNTERS.filter(({ counter }) => counter !== "counters");
 
 /** Counts the write itself; leaves the nonce by which the writer recognizes it. */
 export function signWrite(builder: WriteBuilder, nonce: Intent["nonce"]): void {
@@ -77,11 +80,9 @@ function roll(
     const names = namesOf(limit);
     const isHeld = held.includes(limit);
     if (before !== undefined && (isHeld || names.tc in item)) copy(names.tp, names.tc);
-    for (const [from, to] of [
-      [names.by, names.bp],
-      [names.od, names.op],
-    ] as const) {
-      if (from in item && before !== undefined) copy(to, from);
+    for (const { open, closed } of BESIDE_TOKENS) {
+      const from = names[open];
+      if (from in item && before !== undefined) copy(names[closed], from);
       else if (isHeld) builder.absent(from);
       start(builder, item, from, own.get(from));
     }

@@ -1,8 +1,9 @@
 import type { Count } from "../../bucket/count.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
-import { bypassOf, HOUR_MS, overdraftOf } from "../../domain/usage.ts";
+import { HOUR_MS } from "../../domain/usage.ts";
+import { countName } from "../../domain/usage-counters.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
+import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import type { Dialect } from "../item/dialect.ts";
 import type { Env, Intent } from "../take/intent.ts";
@@ -35,9 +36,9 @@ export function usageUntilS(hourEndMs: number, { usageKeptS }: Pick<Env, "usageK
  * hour before, so that must be on its sheet; until it is, the old hour goes on.
  */
 export function rollTo(image: Image, { readingMs, usage }: Pick<Intent, "readingMs" | "usage">): number | undefined {
-  const { rollsTo, counted, requests, sheeted } = usage;
+  const { rollsTo, counters, requests, sheeted } = usage;
   if (rollsTo === undefined && readingMs < image.hourEndMs) return undefined;
-  const isCounting = requests !== 0 || counted.length > 0;
+  const isCounting = requests !== 0 || counters.length > 0;
   const hour = rollsTo ?? (isCounting ? hourNumber(readingMs) : undefined);
   if (hour === undefined || hour * HOUR_MS < image.hourEndMs) return undefined;
   return isOnSheet(image.item, sheeted) ? hour : undefined;
@@ -80,7 +81,7 @@ export function countedLimits(item: Item): string[] {
 /** Counters of the open hour that an item has, or may have gained unseen: takes that were let through move no tokens. */
 export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
   const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
-  return [...names].flatMap((name) => [namesOf(name).tc, namesOf(name).by, namesOf(name).od]);
+  return [...names].flatMap((name) => COUNTERS.map(({ open }) => namesOf(name)[open]));
 }
 
 /** The attributes of the hour beside the open one. */
@@ -94,9 +95,14 @@ export function closedNames(item: Item): string[] {
 const COUNTER = /^b_(.+)_([a-z]{2})$/;
 
 type Naming = (limit: string) => string;
-const itself: Naming = (limit) => limit;
-const OPEN: Readonly<Record<string, Naming>> = { tc: itself, by: bypassOf, od: overdraftOf };
-const CLOSED: Readonly<Record<string, Naming>> = { tp: itself, bp: bypassOf, op: overdraftOf };
+const OPEN = namings("open");
+const CLOSED = namings("closed");
+
+function namings(hour: "open" | "closed"): Readonly<Record<string, Naming>> {
+  return Object.fromEntries(
+    COUNTERS.map((row) => [row[hour], (limit: string) => countName(row.counter, limit)] as const),
+  );
+}
 
 interface Kinds {
   readonly hour: string;

@@ -1,13 +1,7 @@
 import { type Count, plus, tokensOfCount } from "../../bucket/count.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import {
-  countersOf,
-  HOUR_MS,
-  type UsageSnapshot,
-  type UsageWindow,
-  windowEndMs,
-  windowStartMs,
-} from "../../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { countersOf } from "../../domain/usage-counters.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { countDamageIn } from "../item/damage.ts";
 import { closedHourIn, type HourCounts, isNothing, openHourIn } from "./hours.ts";
