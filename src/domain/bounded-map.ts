@@ -46,8 +46,9 @@ export class BoundedMap<Value> {
   }
 
   clear(): void {
-    this.#young.clear();
-    this.#old.clear();
+    // An empty map makes itself a new table all the same.
+    if (this.#young.size > 0) this.#young.clear();
+    if (this.#old.size > 0) this.#old.clear();
   }
 }
 

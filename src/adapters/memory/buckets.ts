@@ -3,7 +3,6 @@ import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import type { LimitedBucket } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type {
   Answer,
@@ -20,7 +19,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import type { InPlaceTakes, TakenInPlace } from "../../ports/in-place-takes.ts";
+import type { InPlaceTakes, PlacedBucket, TakenInPlace } from "../../ports/in-place-takes.ts";
 import {
   atWrite,
   countedOfTake,
@@ -116,14 +115,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   takeOne(
-    of: LimitedBucket,
+    of: PlacedBucket,
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,
   ): TakenInPlace | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
     this.#sweep.run(nowMs);
-    const found = this.#data.buckets.get(of.bucket.id);
+    const found = this.#found(of);
     if (found?.state !== undefined && isOwnable(found.state, of, nowMs)) {
       const owned = found.owned ?? this.#own(found, found.state);
       if (!owned.take(take, nowMs)) return undefined;
@@ -222,6 +221,17 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return { kind: "done", repeated: false, amounts: gained };
   }
 
+  /** The cell of a bucket, which is not looked up again while it must still be there: of many ids, that is half of a take. */
+  #found(of: PlacedBucket): BucketCell | undefined {
+    const { buckets } = this.#data;
+    const known = of.place as BucketCell | undefined;
+    if (known !== undefined && known.foundAt === buckets.removals) return known;
+    const cell = buckets.get(of.bucket.id);
+    of.place = cell;
+    if (cell !== undefined) cell.foundAt = buckets.removals;
+    return cell;
+  }
+
   #takeOne(claim: Claim, context: RuleContext): Answer {
     const before = standing(this.#stateOf(claim), claim, context);
     const after = taken(before, claim, context.nowMs);
@@ -272,7 +282,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       cell.owned = undefined;
       return cell;
     }
-    const made: BucketCell = { key, state: undefined, owned: undefined, hours: undefined, last: undefined };
+    const made: BucketCell = {
+      key,
+      state: undefined,
+      owned: undefined,
+      hours: undefined,
+      last: undefined,
+      foundAt: -1,
+    };
     this.#data.buckets.set(key.id, made);
     return made;
   }

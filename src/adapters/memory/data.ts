@@ -26,6 +26,8 @@ export interface BucketCell extends Counted {
   state: BucketState | undefined;
   /** The same state, while nobody outside the cell has seen it. */
   owned: OwnedState | undefined;
+  /** How often cells had been removed when this one was last looked up. */
+  foundAt: number;
 }
 
 interface DoneOperation {

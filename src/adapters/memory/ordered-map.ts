@@ -2,6 +2,8 @@ import { OrderedTexts } from "./sorted-texts.ts";
 
 /** A map that can also say which keys come after a text, in their order, without sorting. A new key costs some twenty comparisons. */
 export class OrderedMap<Value> extends Map<string, Value> {
+  /** How often something was taken out: as long as it stays the same, what was found is still there. */
+  removals = 0;
   readonly #keys = new OrderedTexts();
 
   override set(key: string, value: Value): this {
@@ -11,12 +13,14 @@ export class OrderedMap<Value> extends Map<string, Value> {
 
   override delete(key: string): boolean {
     if (!super.delete(key)) return false;
+    this.removals++;
     this.#keys.delete(key);
     return true;
   }
 
   override clear(): void {
     super.clear();
+    this.removals++;
     this.#keys.clear();
   }
 

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
+import type { Entity } from "../../domain/entity.ts";
 import { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { MEMORY_RETENTION } from "../../domain/retention.ts";
@@ -19,6 +21,11 @@ const GENERATION = 1;
 const bucket = bucketKey("a", "api");
 const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]);
 const origin = { asOfMs: T0, generation: null };
+
+const ENTITY: Entity = {
+  ...{ id: "a", name: "a", cascade: false, metadata: {} },
+  ...{ version: 1, createdAtMs: T0, updatedAtMs: T0 },
+};
 
 function newBuckets(): InPlaceTakes & BucketStore {
   const { buckets } = openMemory(calendar, MEMORY_RETENTION, systemTurns).scope("default");
@@ -60,6 +67,44 @@ test("a state that was handed out stays as it was when later takes write in plac
   const [now] = await buckets.read([bucket]);
   assert.equal(levelOf(now as BucketState, "rpm", T0), 43_000);
   assert.equal(levelOf(now as BucketState, "tpm", T0), 5_500_000);
+});
+
+test("a bucket that was deleted is not taken from by whoever found it before", async () => {
+  const { buckets, entities } = openMemory(calendar, MEMORY_RETENTION, systemTurns).scope("default");
+  const { takeOne } = buckets as InPlaceTakes & BucketStore;
+  const event = (action: AuditAction): AuditEvent => ({
+    eventId: action,
+    atMs: T0,
+    action,
+    entityId: "a",
+    details: {},
+  });
+  // Both are asked with again and again, as the links of a limiter are.
+  const [one, other] = [claimOf({ rpm: 1 }), claimOf({ rpm: 1 })];
+  const take = (by: Claim) => takeOne.call(buckets, by, by.take, T0, undefined);
+  for (let round = 0; round < 3; round++) {
+    await entities.create(ENTITY, event("entity_created"));
+    for (let i = 0; i < 3; i++) for (const by of [one, other]) assert.notEqual(take(by), undefined);
+    await entities.delete("a", event("entity_deleted"));
+    assert.deepEqual(await buckets.read([bucket]), [undefined]);
+    take(other);
+    take(one);
+    const [state] = await buckets.read([bucket]);
+    assert.equal(levelOf(state as BucketState, "rpm", T0), 58_000);
+    await entities.create(ENTITY, event("entity_created"));
+    await entities.delete("a", event("entity_deleted"));
+  }
+});
+
+test("amounts that are named in another order than the limits are taken of their own", async () => {
+  const buckets = newBuckets();
+  for (let i = 0; i < 3; i++) {
+    const turned = claimOf({ tpm: 100, rpm: 2 });
+    assert.notEqual(buckets.takeOne(turned, turned.take, T0, undefined), undefined);
+  }
+  const [state] = await buckets.read([bucket]);
+  assert.equal(levelOf(state as BucketState, "rpm", T0), 54_000);
+  assert.equal(levelOf(state as BucketState, "tpm", T0), 5_700_000);
 });
 
 test("when one of two amounts does not fit, neither is taken", async () => {

@@ -65,15 +65,16 @@ export class OwnedState implements TakenInPlace, SharedState {
     const { limits, epochMs } = this.#state;
     const elapsedMs = nowMs - epochMs;
     if (amounts.length === 1) return takeOne(limits, amounts[0] as Amount, elapsedMs);
+    if (amounts.length === 2) return takeTwo(limits, amounts[0] as Amount, amounts[1] as Amount, elapsedMs);
     for (let a = 0; a < amounts.length; a++) {
       const { limit: name, milli } = amounts[a] as Amount;
-      const held = limitOf(limits, name);
+      const held = limitOf(limits, name, a);
       const left = held === undefined ? 0 : take(held, held.terms, elapsedMs, milli);
       if (left === undefined) return false;
       leftMilli[a] = left;
     }
     for (let a = 0; a < amounts.length; a++) {
-      const held = limitOf(limits, (amounts[a] as Amount).limit);
+      const held = limitOf(limits, (amounts[a] as Amount).limit, a);
       if (held !== undefined) held.tokensMilli = leftMilli[a] as number;
     }
     return true;
@@ -87,7 +88,7 @@ export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, no
 }
 
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
-  const held = limitOf(limits, name);
+  const held = limitOf(limits, name, 0);
   if (held === undefined) return true;
   const left = take(held, held.terms, elapsedMs, milli);
   if (left === undefined) return false;
@@ -95,7 +96,22 @@ function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, 
   return true;
 }
 
-function limitOf(limits: readonly OwnedLimit[], name: string): OwnedLimit | undefined {
+// The names differ, so that neither sees what the other takes.
+function takeTwo(limits: readonly OwnedLimit[], first: Amount, second: Amount, elapsedMs: number): boolean {
+  const one = limitOf(limits, first.limit, 0);
+  const other = limitOf(limits, second.limit, 1);
+  const leftOfOne = one === undefined ? 0 : take(one, one.terms, elapsedMs, first.milli);
+  if (leftOfOne === undefined) return false;
+  const leftOfOther = other === undefined ? 0 : take(other, other.terms, elapsedMs, second.milli);
+  if (leftOfOther === undefined) return false;
+  if (one !== undefined) one.tokensMilli = leftOfOne;
+  if (other !== undefined) other.tokensMilli = leftOfOther;
+  return true;
+}
+
+/** Looked for where it most often is: amounts are named in the order of the limits. */
+function limitOf(limits: readonly OwnedLimit[], name: string, place: number): OwnedLimit | undefined {
+  if (place < limits.length && (limits[place] as OwnedLimit).name === name) return limits[place];
   for (let i = 0; i < limits.length; i++) if ((limits[i] as OwnedLimit).name === name) return limits[i];
   return undefined;
 }

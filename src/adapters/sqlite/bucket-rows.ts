@@ -8,6 +8,7 @@ import { isWhole, LEVEL_DAMAGE } from "../../stored/row-damage.ts";
 import { shapeFrom } from "../../stored/shape.ts";
 import { decoded, encoded } from "./codec.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
+import { LEVELS_TOGETHER, LevelWrites } from "./level-writes.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
 /** The place of one bucket: the row as this connection last saw or wrote it. */
@@ -49,7 +50,7 @@ export const COLUMNS = `id, max(-1, min(hour_ms, ${LAST_MS + 1})), limits, level
 export class BucketRows {
   readonly #select: Statement;
   readonly #insert: Statement;
-  readonly #updateLevel: Statement;
+  readonly #levels: LevelWrites;
   readonly #updateAll: Statement;
   readonly #usage: UsageHours;
   readonly #calendar: CronCheck;
@@ -70,7 +71,7 @@ export class BucketRows {
     this.#insert = connection.prepare(
       "INSERT INTO bucket (namespace, entity, resource, hour_ms, limits, level) VALUES (?, ?, ?, ?, ?, ?)",
     );
-    this.#updateLevel = connection.prepare("UPDATE bucket SET level = ? WHERE id = ?");
+    this.#levels = new LevelWrites(connection);
     this.#updateAll = connection.prepare("UPDATE bucket SET level = ?, hour_ms = ?, limits = ? WHERE id = ?");
   }
 
@@ -140,10 +141,12 @@ export class BucketRows {
   /** Writes what was put, and answers how many buckets are new. */
   write(): number {
     let inserted = 0;
+    const isMany = this.#dirty.length >= LEVELS_TOGETHER;
     for (const slot of this.#dirty) {
       if (slot.rowId === 0) inserted++;
-      this.#store(slot);
+      this.#store(slot, isMany);
     }
+    this.#levels.end();
     this.#dirty = [];
     for (const { slot, count } of this.#forgotten) {
       const name = { namespaceId: slot.namespaceId, ...slot.key };
@@ -160,6 +163,7 @@ export class BucketRows {
     for (const slot of this.#dirty) slot.dirty = false;
     this.#dirty = [];
     this.#forgotten = [];
+    this.#levels.forget();
   }
 
   #load(slot: Slot): void {
@@ -186,7 +190,8 @@ export class BucketRows {
     return slot;
   }
 
-  #store(slot: Slot): void {
+  /** `isMany`: among so many that levels are written together. */
+  #store(slot: Slot, isMany: boolean): void {
     const { namespaceId, key } = slot;
     let row = slot.row as BucketRecord;
     if (row.left.length > 0) {
@@ -200,11 +205,11 @@ export class BucketRows {
     if (slot.rowId === 0) {
       const { lastInsertRowid } = this.#insert.run(namespaceId, key.entityId, key.resource, hourMs, text, bytes);
       slot.rowId = Number(lastInsertRowid);
+    } else if (text === slot.storedText && hourMs === slot.storedHourMs) {
+      if (isMany) this.#levels.put(slot, bytes);
+      else this.#levels.write(slot, bytes);
     } else {
-      const same = text === slot.storedText && hourMs === slot.storedHourMs;
-      const { changes } = same
-        ? this.#updateLevel.run(bytes, slot.rowId)
-        : this.#updateAll.run(bytes, hourMs, text, slot.rowId);
+      const { changes } = this.#updateAll.run(bytes, hourMs, text, slot.rowId);
       // An update that meets no row would be a grant that is not stored anywhere.
       assert(Number(changes) === 1, `The bucket ${key.entityId} on ${key.resource} is gone, but is still in memory.`);
     }

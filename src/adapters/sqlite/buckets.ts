@@ -39,6 +39,8 @@ export class SqliteBuckets implements BucketStore {
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
   readonly #leases: LeaseRows;
+  /** The last one made: takes of one transaction have most often the same time. */
+  #context: RowsContext | undefined;
 
   constructor(
     parts: {
@@ -145,14 +147,17 @@ export class SqliteBuckets implements BucketStore {
 
   /** The rows of this namespace, for work inside a transaction. */
   rowsAt({ nowMs }: { readonly nowMs: number }): RowsContext {
-    return {
+    const { generation } = this.#watch;
+    if (this.#context?.nowMs === nowMs && this.#context.generation === generation) return this.#context;
+    this.#context = {
       rows: this.#rows,
       namespace: this.#namespace,
       nowMs,
       calendar: this.#calendar,
-      generation: this.#watch.generation,
+      generation,
       countsUsage: this.#countsUsage,
     };
+    return this.#context;
   }
 
   /** What a take does inside the transaction that it falls into. */

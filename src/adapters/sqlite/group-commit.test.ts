@@ -181,3 +181,30 @@ test("closing waits for what is queued", async (t) => {
   const [state] = await openOn(t, file).buckets.read([ONE.bucket]);
   assert.equal(tokensMilli(state, "tokens"), 49_000);
 });
+
+test("a lone caller that goes round and round does not wait for turns of the event loop, and lets them pass", async (t) => {
+  const { buckets } = openTemp(t);
+  let turns = 0;
+  let isDone = false;
+  const turn = (): void => {
+    turns++;
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  for (let i = 0; i < 170; i++) await buckets.take([ONE], context(NOON));
+  isDone = true;
+  assert.ok(turns >= 10, `${turns} turns: nobody else had one`);
+  assert.ok(turns <= 30, `${turns} turns: it waited for each`);
+});
+
+test("calls that come after a lone one from callbacks of their own are one transaction", async (t) => {
+  const { buckets, connection } = openTemp(t);
+  for (let round = 0; round < 3; round++) {
+    await buckets.take([ONE], context(NOON));
+    const before = connection.commits;
+    // Callbacks of one turn, each with its microtasks, as those of sockets that are ready together.
+    const callback = () => new Promise((resolve) => setImmediate(() => resolve(buckets.take([ONE], context(NOON)))));
+    await Promise.all(Array.from({ length: 8 }, callback));
+    assert.equal(connection.commits - before, 1);
+  }
+});

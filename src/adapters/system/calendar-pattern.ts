@@ -205,6 +205,13 @@ interface MonthPage {
 }
 
 function pageOf(day: number): MonthPage {
+  const index = day - lastPage.firstDay;
+  if (index >= 0 && index < lastPage.length) return lastPage;
+  lastPage = newPage(day);
+  return lastPage;
+}
+
+function newPage(day: number): MonthPage {
   const date = new Date(day * DAY_MS);
   const month = date.getUTCMonth();
   const firstDay = day - date.getUTCDate() + 1;
@@ -212,6 +219,9 @@ function pageOf(day: number): MonthPage {
   // 1970-01-01 was a Thursday.
   return { month, firstDay, firstWeekday: (((firstDay + 4) % 7) + 7) % 7, length, mask: maskOf(length) };
 }
+
+// Searches ask for day after day.
+let lastPage: MonthPage = newPage(0);
 
 function isLeapYear(year: number): boolean {
   return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;

@@ -15,10 +15,19 @@ export interface Zone {
 
 /** A sentence saying that there is no such zone and which are near; `undefined` when there is. */
 export function zoneProblem(tz: string): string | undefined {
-  if (isZone(tz)) return undefined;
+  if (zonesFound.has(tz)) return undefined;
+  if (isZone(tz)) {
+    if (zonesFound.size === ZONES_KEPT) zonesFound.clear();
+    zonesFound.add(tz);
+    return undefined;
+  }
   const near = nearestZones(tz);
   return `Time zone "${tz}" is not known; nearest: ${near.join(", ")}. Use a name of the IANA time zone database.`;
 }
+
+// Asking the platform takes 50 microseconds, and every limit with a calendar asks. It takes names in any case: there is a bound.
+const ZONES_KEPT = 1_000;
+const zonesFound = new Set<string>();
 
 // No change of a clock, the skipped days of islands at the date line included, is larger than this.
 export const SHIFT_MAX_MS = 2 * 86_400_000;
