@@ -69,7 +69,7 @@ export const PAGES: readonly Page[] = [
       {
         title: "Ask without taking",
         names: [
-          ...["limiter.available", "Availability", "limiter.timeUntilAvailable", "Question"],
+          ...["limiter.available", "Availability", "limiter.timeUntilAvailable", "Question", "RequestQuestion"],
           ...["limiter.explain", "Explanation", "LevelExplanation", "LimitExplanation"],
           ...["limiter.listBuckets", "BucketQuery", "BucketListing", "limiter.resourceCapacity", "ResourceCapacity"],
         ],

@@ -12,6 +12,18 @@ export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMi
   return left + refilled >= 0 ? left : undefined;
 }
 
+/** Like `take`, but so much must be left. */
+export function takeAbove(
+  floorMilli: number,
+  balance: Balance,
+  terms: Terms,
+  elapsedMs: number,
+  amountMilli: number,
+): number | undefined {
+  if (levelMilli(balance, terms, elapsedMs) - amountMilli < floorMilli) return undefined;
+  return take(balance, terms, elapsedMs, amountMilli);
+}
+
 /** Like `take`, but the balance may go into debt; `undefined` where that would be so deep that it is no longer exact. */
 export function debit(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {
   if (levelMilli(balance, terms, elapsedMs) - amountMilli < -DEBT_MAX_MILLI) return undefined;

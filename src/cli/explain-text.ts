@@ -21,8 +21,8 @@ export function explainText(explanation: Explanation, consume: Readonly<Record<s
 
 function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): string {
   if (primary === undefined) return `${entityId} is refused for ${waitText(retryAfterMs)}.`;
-  const { limit, counts, requested, resource } = primary;
-  const now = tokensText(counts, Math.max(0, mostOf(levels, counts) ?? 0));
+  const { limit, counts, requested, resource, floor = 0 } = primary;
+  const now = tokensText(counts, Math.max(0, (mostOf(levels, counts) ?? 0) - floor));
   const asked = tokensText(counts, requested);
   const when =
     retryAfterMs === Number.POSITIVE_INFINITY ? `${asked} never fit` : `${asked} fit in ${waitText(retryAfterMs)}`;
@@ -33,7 +33,8 @@ function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): 
   // A limit that counts what it is called need not be named twice.
   const called = isOwn ? `its ${limit}` : `${limit} of ${other}`;
   const whose = limit !== counts ? called : isOwn ? "it" : other;
-  return `${entityId} may take ${now} more${isMoney(counts) ? " of" : ""} ${counts} now; ${when}, because ${whose} ${holdsText(limit, primary.available, terms)}.`;
+  const left = floor === 0 ? "" : `, and the request must leave ${tokensText(limit, floor)}`;
+  return `${entityId} may take ${now} more${isMoney(counts) ? " of" : ""} ${counts} now; ${when}, because ${whose} ${holdsText(limit, primary.available, terms)}${left}.`;
 }
 
 /** `holds 300 of 20000 and gains 10000 a minute`. */

@@ -72,6 +72,15 @@ export function countOf(text: string, option: string): number {
   return count;
 }
 
+/** A whole number of percent, as `--leave-percent` takes it: an object to be spread, empty where nothing is said. */
+export function leavePercentOf(text: string | undefined): { readonly leavePercent?: number } {
+  if (text === undefined) return {};
+  const percent = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isNaN(percent))
+    throw new UsageError(`--leave-percent is "${text}"; give a whole number of percent from 0 to 99.`);
+  return { leavePercent: percent };
+}
+
 /** One of several words. */
 export function choiceOf<Choice extends string>(text: string, choices: readonly Choice[], what: string): Choice {
   const found = choices.find((choice) => choice === text);

@@ -82,8 +82,8 @@ test("when one limit of two is short, nothing is taken from the other", () => {
   const state = fresh(Limit.perMinute("rpm", 10), Limit.perMinute("tpm", 100));
   assert.equal(takeFrom(state, tokens({ rpm: 1, tpm: 101 }), T0), undefined);
   assert.equal(milli(state, "rpm", T0), 10_000);
-  assert.equal(fits(state, tokens({ rpm: 1, tpm: 101 }), T0), false);
-  assert.equal(fits(state, tokens({ rpm: 1, tpm: 100 }), T0), true);
+  assert.equal(fits(state, tokens({ rpm: 1, tpm: 101 }), T0, 0), false);
+  assert.equal(fits(state, tokens({ rpm: 1, tpm: 100 }), T0, 0), true);
   const after = taken(state, { rpm: 1, tpm: 100 }, T0);
   assert.deepEqual([milli(after, "rpm", T0), milli(after, "tpm", T0)], [9_000, 0]);
 });

@@ -1,9 +1,10 @@
 import type { Balance, Terms } from "../bucket/balance.ts";
 import { levelMilli, rebase } from "../bucket/level.ts";
-import { debit, take } from "../bucket/take.ts";
+import { debit, take, takeAbove } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
 import type { Calendar } from "./calendar.ts";
 import { changedLimit, countFrom, withResets } from "./changed-limit.ts";
+import { floorMilli, neededMilli } from "./floor.ts";
 import { rulesOf } from "./kinds/table.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import {
@@ -179,9 +180,19 @@ export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Ca
  * be as it stands at that time (`bucketFor`).
  */
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
+  return takeLeaving(state, amounts, nowMs, 0);
+}
+
+/** The same for a request with a floor: so many percent of every hard limit that it takes from must be left. */
+export function takeLeaving(
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+  leavePercent: number,
+): BucketState | undefined {
   if (state.shards !== undefined)
     throw new TypeError("Tokens are taken from one shard at a time, not from all shards together.");
-  return changeTokens(state, amounts, nowMs, "refuse");
+  return changeTokens(state, amounts, nowMs, "refuse", leavePercent);
 }
 
 /**
@@ -189,7 +200,7 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
  * counted exactly; then nothing is taken.
  */
 export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  return changeTokens(state, amounts, nowMs, "owe");
+  return changeTokens(state, amounts, nowMs, "owe", 0);
 }
 
 /** The bucket as it is stored by somebody who takes nothing from it: from then on it exists. */
@@ -197,11 +208,17 @@ export function touched(state: BucketState): BucketState {
   return state.untouched ? { ...state, untouched: false } : state;
 }
 
-/** Whether every amount could be taken at `nowMs`. */
-export function fits(state: BucketState, amounts: readonly Amount[], nowMs: number): boolean {
+/** Whether every amount could be taken at `nowMs`, and the floor be left. */
+export function fits(
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+  leavePercent: number | undefined,
+): boolean {
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(state, limit);
-    return held === undefined || held.limit.soft === true || availableMilli(state, held, nowMs) >= milli;
+    if (held === undefined || held.limit.soft === true) return true;
+    return availableMilli(state, held, nowMs) >= neededMilli(milli, held.terms.capacityMilli, leavePercent ?? 0);
   });
 }
 
@@ -331,6 +348,7 @@ function changeTokens(
   amounts: readonly Amount[],
   nowMs: number,
   whenShort: "refuse" | "owe",
+  leavePercent: number,
 ): BucketState | undefined {
   const { epochMs, signature, origin, plain } = state;
   let { validUntilMs, renewAtMs } = state;
@@ -344,9 +362,11 @@ function changeTokens(
       // Called by name, not handed in: so the compiler can put them in here.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
-        : whenShort === "refuse"
-          ? take(held, terms, nowMs - epochMs, milli)
-          : debit(held, terms, nowMs - epochMs, milli);
+        : whenShort === "owe"
+          ? debit(held, terms, nowMs - epochMs, milli)
+          : leavePercent === 0
+            ? take(held, terms, nowMs - epochMs, milli)
+            : takeAbove(floorMilli(terms.capacityMilli, leavePercent), held, terms, nowMs - epochMs, milli);
       if (tokensMilli === undefined) return undefined;
       // A clock behind the epoch uses it at the epoch.
       const quota = held.quota === undefined ? undefined : marksAfterUse(held, milli, Math.max(nowMs, epochMs));

@@ -165,7 +165,11 @@ function countsIn({ limits }: LimitSet, measure: string): boolean {
 }
 
 function areCalled(limits: LimitSet["limits"], named: readonly Amount[]): boolean {
-  for (let i = 0; i < named.length; i++) if (!isCalled(limits, (named[i] as Amount).limit)) return false;
+  for (let i = 0; i < named.length; i++) {
+    const { limit } = named[i] as Amount;
+    // Amounts are most often named in the order of the limits.
+    if (limits[i]?.name !== limit && !isCalled(limits, limit)) return false;
+  }
   return true;
 }
 

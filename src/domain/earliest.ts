@@ -2,10 +2,12 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "./amounts.ts";
 import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { advanceLimit, advanceWithin, boundaryAfter } from "./limit-state.ts";
+import { neededMilli } from "./floor.ts";
+import { advanceLimit, advanceWithin, boundaryAfter, termsAt } from "./limit-state.ts";
 import {
   AnyWalk,
   boughtUntil,
+  type Demanded,
   type Found,
   isNever,
   LimitWalk,
@@ -15,31 +17,31 @@ import {
 } from "./search.ts";
 
 /** A limit of a bucket, and how much of it is wanted. */
-export interface Wanted {
+export interface Wanted extends Demanded {
   readonly state: BucketState;
   readonly limit: LimitState;
-  readonly milli: number;
 }
 
 /** Whether a bucket, as it was seen, can never grant all of the amounts. */
-export function asksNever(state: BucketState, amounts: readonly Amount[]): boolean {
+export function asksNever(state: BucketState, amounts: readonly Amount[], leavePercent: number | undefined): boolean {
   return amounts.some(({ limit: name, milli }) => {
     const limit = findLimit(state, name);
-    return limit !== undefined && isNever(limit, milli);
+    return limit !== undefined && isNever(limit, { milli, leavePercent: leavePercent ?? 0 });
   });
 }
 
 /** A limit of a bucket on its way through time, by steps that it shares. Of a bucket in shards: what they have together. */
-export function walkOf({ state, limit, milli }: Wanted, calendar: Calendar, steps: SearchSteps): Walk {
-  if (state.untouched) return new UntouchedWalk(limit, milli, calendar, steps);
+export function walkOf(wanted: Wanted, calendar: Calendar, steps: SearchSteps): Walk {
+  const { state, limit } = wanted;
+  if (state.untouched) return new UntouchedWalk(limit, wanted, calendar, steps);
   if (state.shards === undefined || limit.limit.soft) {
-    return new LimitWalk({ state: limit, epochMs: state.epochMs, milli }, calendar, steps);
+    return new LimitWalk({ state: limit, epochMs: state.epochMs, demanded: wanted }, calendar, steps);
   }
   const parts = state.shards.flatMap((shard): Part[] => {
     const held = findLimit(shard, limit.name);
     return held === undefined ? [] : [{ held, epochMs: shard.epochMs }];
   });
-  return new ShardsWalk({ parts, whole: limit, milli }, calendar, steps);
+  return new ShardsWalk({ parts, whole: limit, demanded: wanted }, calendar, steps);
 }
 
 /** A limit on one shard, and the epoch that its tokens are relative to. */
@@ -56,19 +58,23 @@ class ShardsWalk extends AnyWalk {
   #parts: readonly Part[];
   #atMs = Number.NEGATIVE_INFINITY;
   readonly #whole: LimitState;
-  readonly #milli: number;
+  readonly #demanded: Demanded;
   readonly #calendar: Calendar;
   readonly #steps: SearchSteps;
 
   constructor(
-    { parts, whole, milli }: { readonly parts: readonly Part[]; readonly whole: LimitState; readonly milli: number },
+    {
+      parts,
+      whole,
+      demanded,
+    }: { readonly parts: readonly Part[]; readonly whole: LimitState; readonly demanded: Demanded },
     calendar: Calendar,
     steps: SearchSteps,
   ) {
     super();
     this.#parts = parts;
     this.#whole = whole;
-    this.#milli = milli;
+    this.#demanded = demanded;
     this.#calendar = calendar;
     this.#steps = steps;
   }
@@ -84,14 +90,15 @@ class ShardsWalk extends AnyWalk {
   }
 
   protected search(fromMs: number): Found {
-    const milli = this.#milli;
+    const demanded = this.#demanded;
     if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
-    if (heldAt(this.#parts, fromMs) >= milli) return { atMs: fromMs, found: true };
-    if (isNever(this.#whole, milli)) return { atMs: Number.POSITIVE_INFINITY, found: true };
-    const bought = boughtUntil(this.#whole, milli, fromMs, this.#calendar);
+    if (heldAt(this.#parts, fromMs) >= this.#neededMilli()) return { atMs: fromMs, found: true };
+    if (isNever(this.#whole, demanded)) return { atMs: Number.POSITIVE_INFINITY, found: true };
+    const bought = boughtUntil(this.#whole, demanded, fromMs, this.#calendar);
     if (bought !== undefined) return bought;
     for (;;) {
       const atMs = this.#atMs;
+      const milli = this.#neededMilli();
       const nextMs = Math.min(
         ...this.#parts.map(({ held, epochMs }) => boundaryAfter(held, Math.max(epochMs, atMs), this.#calendar)),
       );
@@ -104,8 +111,17 @@ class ShardsWalk extends AnyWalk {
         return drips && roomMilli >= milli ? { atMs: atMs + SPAN_MAX_MS, found: false } : { atMs: nextMs, found: true };
       }
       if (!this.#advance(nextMs)) return { atMs: nextMs, found: false };
-      if (heldAt(this.#parts, nextMs) >= milli) return { atMs: nextMs, found: true };
+      if (heldAt(this.#parts, nextMs) >= this.#neededMilli()) return { atMs: nextMs, found: true };
     }
+  }
+
+  /** What the shards must hold together, by the capacity that is in force where the search stands. */
+  #neededMilli(): number {
+    const { milli, leavePercent } = this.#demanded;
+    if (leavePercent === 0) return milli;
+    const topUpMilli = this.#parts.reduce((sum, { held }) => sum + (held.quota?.topUpMilli ?? 0), 0);
+    const { capacityMilli } = termsAt(this.#whole.limit, topUpMilli, this.#atMs, this.#calendar);
+    return neededMilli(milli, capacityMilli, leavePercent);
   }
 
   /** False where the steps do not suffice. */

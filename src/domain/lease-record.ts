@@ -76,6 +76,8 @@ export interface LeaseRecord {
    * was lost. Whoever moves the record to a version without it gives it back, and nobody else.
    */
   readonly owed?: readonly LeaseHolding[];
+  /** What its request had to leave, and what it consumes further has to: so many percent of every limit. Absent: nothing. */
+  readonly leavePercent?: number;
   /** As the request had them. */
   readonly requestId: string | undefined;
   readonly idempotencyKey: string | undefined;

@@ -1,5 +1,6 @@
 import { elapsedUntil } from "../bucket/retry-after.ts";
 import type { Calendar } from "./calendar.ts";
+import { neededMilli } from "./floor.ts";
 import { rulesOf } from "./kinds/table.ts";
 import { capacityMaxMilli } from "./limit.ts";
 import {
@@ -59,9 +60,20 @@ export interface Walk {
 
 const NEVER: Found = Object.freeze({ atMs: Number.POSITIVE_INFINITY, found: true });
 
+/** How much of a limit is wanted, and how many percent of its capacity in force must be left. */
+export interface Demanded {
+  readonly milli: number;
+  readonly leavePercent: number;
+}
+
 /** Whether a limit can never grant the amount, not even if everything taken from it comes back. */
-export function isNever({ limit, quota }: LimitState, milli: number): boolean {
-  return limit.soft !== true && milli > capacityMaxMilli(limit) + (quota?.topUpMilli ?? 0);
+export function isNever({ limit, quota }: LimitState, demanded: Demanded): boolean {
+  return limit.soft !== true && !hasRoom(capacityMaxMilli(limit) + (quota?.topUpMilli ?? 0), demanded);
+}
+
+/** Whether a capacity, full, grants the amount. The larger it is, the more is left above the floor. */
+export function hasRoom(capacityMilli: number, { milli, leavePercent }: Demanded): boolean {
+  return neededMilli(milli, capacityMilli, leavePercent) <= capacityMilli;
 }
 
 /**
@@ -70,11 +82,11 @@ export function isNever({ limit, quota }: LimitState, milli: number): boolean {
  */
 export function boughtUntil(
   { limit, quota }: LimitState,
-  milli: number,
+  demanded: Demanded,
   atMs: number,
   calendar: Calendar,
 ): Found | undefined {
-  if (quota === undefined || milli <= capacityMaxMilli(limit)) return undefined;
+  if (quota === undefined || hasRoom(capacityMaxMilli(limit), demanded)) return undefined;
   return { atMs: rulesOf(limit).endMs(limit, quota, atMs, calendar), found: false };
 }
 
@@ -98,19 +110,19 @@ export abstract class AnyWalk implements Walk {
 export class LimitWalk extends AnyWalk {
   #at: LimitState;
   #atMs: number;
-  readonly #milli: number;
+  readonly #demanded: Demanded;
   readonly #calendar: Calendar;
   readonly #steps: SearchSteps;
 
   constructor(
-    { state, epochMs, milli }: { readonly state: LimitState; readonly epochMs: number; readonly milli: number },
+    { state, epochMs, demanded }: { readonly state: LimitState; readonly epochMs: number; readonly demanded: Demanded },
     calendar: Calendar,
     steps: SearchSteps,
   ) {
     super();
     this.#at = state;
     this.#atMs = epochMs;
-    this.#milli = milli;
+    this.#demanded = demanded;
     this.#calendar = calendar;
     this.#steps = steps;
   }
@@ -121,20 +133,26 @@ export class LimitWalk extends AnyWalk {
   }
 
   protected search(fromMs: number): Found {
-    const milli = this.#milli;
     if (this.#at.limit.soft) return { atMs: fromMs, found: true };
     if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
     // A clock behind the epoch sees no time pass until it has caught up with it.
-    if (elapsedUntil(this.#at, this.#at.terms, 0, milli) === 0) return { atMs: fromMs, found: true };
-    if (isNever(this.#at, milli)) return NEVER;
-    const bought = boughtUntil(this.#at, milli, this.#atMs, this.#calendar);
+    if (this.#elapsedMs() === 0) return { atMs: fromMs, found: true };
+    if (isNever(this.#at, this.#demanded)) return NEVER;
+    const bought = boughtUntil(this.#at, this.#demanded, this.#atMs, this.#calendar);
     if (bought !== undefined) return bought;
     for (;;) {
-      const fitsMs = this.#atMs + elapsedUntil(this.#at, this.#at.terms, 0, milli);
+      const fitsMs = this.#atMs + this.#elapsedMs();
       const nextMs = boundaryAfter(this.#at, this.#atMs, this.#calendar);
       if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return { atMs: fitsMs, found: true };
       if (!this.#advance(nextMs)) return { atMs: nextMs, found: false };
     }
+  }
+
+  /** By the terms in force, whose capacity says what must be left. */
+  #elapsedMs(): number {
+    const { terms } = this.#at;
+    const { milli, leavePercent } = this.#demanded;
+    return elapsedUntil(this.#at, terms, 0, neededMilli(milli, terms.capacityMilli, leavePercent));
   }
 
   /** False where the steps do not suffice. */
@@ -152,14 +170,14 @@ export class LimitWalk extends AnyWalk {
 /** A limit that was never taken from: it is full in every window, so one that holds enough will do. */
 export class UntouchedWalk extends AnyWalk {
   readonly #limit: LimitState;
-  readonly #milli: number;
+  readonly #demanded: Demanded;
   readonly #calendar: Calendar;
   readonly #steps: SearchSteps;
 
-  constructor(limit: LimitState, milli: number, calendar: Calendar, steps: SearchSteps) {
+  constructor(limit: LimitState, demanded: Demanded, calendar: Calendar, steps: SearchSteps) {
     super();
     this.#limit = limit;
-    this.#milli = milli;
+    this.#demanded = demanded;
     this.#calendar = calendar;
     this.#steps = steps;
   }
@@ -169,9 +187,9 @@ export class UntouchedWalk extends AnyWalk {
   protected search(fromMs: number): Found {
     const { limit } = this.#limit;
     if (limit.soft) return { atMs: fromMs, found: true };
-    if (isNever(this.#limit, this.#milli)) return NEVER;
+    if (isNever(this.#limit, this.#demanded)) return NEVER;
     for (let atMs = fromMs; ; ) {
-      if (this.#milli <= termsAt(limit, 0, atMs, this.#calendar).capacityMilli) return { atMs, found: true };
+      if (hasRoom(termsAt(limit, 0, atMs, this.#calendar).capacityMilli, this.#demanded)) return { atMs, found: true };
       const nextMs = windowChangeAfter(limit, atMs, this.#calendar);
       if (nextMs === Number.POSITIVE_INFINITY) return NEVER;
       if (this.#steps.isBeyond(nextMs) || !this.#steps.take()) return { atMs: nextMs, found: false };
@@ -188,5 +206,6 @@ export function searchFor(
   fromMs: number,
   calendar: Calendar,
 ): Found {
-  return new LimitWalk({ state, epochMs, milli }, calendar, new SearchSteps(fromMs)).next(fromMs);
+  const demanded = { milli, leavePercent: 0 };
+  return new LimitWalk({ state, epochMs, demanded }, calendar, new SearchSteps(fromMs)).next(fromMs);
 }

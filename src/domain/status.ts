@@ -16,6 +16,8 @@ export interface Status {
   readonly capacity: number;
   /** Whole tokens that the request asked for. */
   readonly requested: number;
+  /** Whole tokens that the request must leave, rounded up (`leavePercent`). Absent: none, or the limit is soft. */
+  readonly floor?: number;
   /** Whether it held too little. */
   readonly exceeded: boolean;
   /** How it fills again. */
@@ -42,7 +44,9 @@ export function shortfallText({
   entityId,
   available,
   requested,
-}: Pick<Status, "limit" | "entityId" | "available" | "requested">): string {
-  if (available >= 0) return `${limit} of ${entityId} has ${available} left, ${requested} requested`;
+  floor,
+}: Pick<Status, "limit" | "entityId" | "available" | "requested" | "floor">): string {
+  const leaving = floor === undefined ? "" : ` with ${floor} to be left`;
+  if (available >= 0) return `${limit} of ${entityId} has ${available} left, ${requested} requested${leaving}`;
   return `${limit} of ${entityId} is ${-available} in debt, ${requested} requested; nothing is granted until the debt is refilled`;
 }

@@ -40,7 +40,9 @@ export function leaseText(record: LeaseRecord): string {
     sets.map((text) => JSON.parse(text) as unknown),
     resources,
     record.holdings.map(holdingRow),
-    ...(record.owed === undefined ? [] : [record.owed.map(holdingRow)]),
+    // What most leases do not have: each is left out where nothing comes after it.
+    ...(record.owed === undefined && record.leavePercent === undefined ? [] : [record.owed?.map(holdingRow) ?? null]),
+    ...(record.leavePercent === undefined ? [] : [record.leavePercent]),
   ]);
 }
 
@@ -49,10 +51,10 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
   const form = new StoredForm(`The stored lease ${leaseId}`);
   const fields = form.list(form.parse(text));
   if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
-  // The last is there only while something is owed.
-  const length = fields.length === 15 ? 15 : 14;
+  // The last two are there only while something is owed, or where something must be left.
+  const length = Math.max(14, Math.min(16, fields.length));
   const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, length);
-  const [closing, requestId, idempotencyKey, sets, resources, holdings, owed] = rest;
+  const [closing, requestId, idempotencyKey, sets, resources, holdings, owed, leavePercent] = rest;
   const limitSets = form.list(sets).map((set) => form.list(set).map((row) => limitFrom(form, row)));
   const read = form.list(resources).map((each) => resourceFrom(form, each, limitSets));
   return {
@@ -72,7 +74,10 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
     }),
     requestId: form.orNone(requestId, (value) => form.text(value)),
     idempotencyKey: form.orNone(idempotencyKey, (value) => form.text(value)),
-    ...(length === 14 ? {} : { owed: form.list(owed).map((each) => holdingFrom(form, each, read)) }),
+    ...(length === 14 || (length === 16 && owed === null)
+      ? {}
+      : { owed: form.list(owed).map((each) => holdingFrom(form, each, read)) }),
+    ...(length < 16 ? {} : { leavePercent: form.natural(leavePercent) }),
   };
 }
 

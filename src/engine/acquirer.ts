@@ -1,13 +1,10 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { ALONE } from "../domain/charges.ts";
-import { entityMissing } from "../domain/entity.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { checkBucketResource, checkResource } from "../domain/names.ts";
+import { checkResource } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Returned } from "../ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import { AcquireWatch } from "./acquire-watch.ts";
-import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
+import { ConfigCache, type HowRead } from "./config-cache.ts";
 import { Deadline, keptBy } from "./deadline.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
@@ -17,8 +14,7 @@ import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
-import { observed } from "./observed.ts";
-import { lastChains, NO_OTHERS, otherChains } from "./other-chains.ts";
+import { NO_OTHERS, otherChains } from "./other-chains.ts";
 import { Outages } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { peek } from "./peek.ts";
@@ -26,31 +22,24 @@ import { amountsIfValid, isPlain, plainPlan } from "./plain-request.ts";
 import {
   configChurn,
   drafting,
-  enabled,
-  isByConfig,
-  isOneReading,
   leaseParts,
-  type PartChain,
   type PartsDraft,
   PLANS_MAX,
   type Plan,
-  type Planned,
-  type PlanTime,
-  planOf,
   type Replanned,
   readAgain,
-  takable,
   timeLeft,
   unreadIn,
 } from "./plan.ts";
-import { knownChain, type Question } from "./question.ts";
-import { type Observation, type Refusal, refusalOf, remembered } from "./refusal.ts";
+import { Planner } from "./planner.ts";
+import { knownChain } from "./question.ts";
+import type { Refusal } from "./refusal.ts";
 import { RefusalCounts } from "./refusal-counts.ts";
-import { type AcquireRequest, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
-import { type Purpose, RequestLimits } from "./request-limits.ts";
+import { type AcquireRequest, checkRefusal, checkRequest, type Demand } from "./request.ts";
+import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { isInShadow } from "./shadow.ts";
-import { type Mode, runAsync, runAsyncOr, runSync, type Steps, waitFor } from "./steps.ts";
+import { type Mode, runAsyncOr, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
 import { cannotWait, storeNotSync } from "./sync-request.ts";
 import { type Waiting, WaitingRoom } from "./waiting.ts";
@@ -68,6 +57,7 @@ export class Acquirer {
   readonly listeners: Listeners;
   readonly refusals: RefusalCounts;
   readonly watch: AcquireWatch;
+  readonly planner: Planner;
   readonly requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -101,6 +91,8 @@ export class Acquirer {
       publisher: this.#publisher,
     };
     this.#outages = new Outages(deps, settings, this.listeners, this.#maker);
+    const known = { configCache: this.configCache, requestLimits: this.requestLimits, deny: this.deny };
+    this.planner = new Planner({ deps, settings, lifecycle, ...known, outages: this.#outages });
   }
 
   /** One attempt, without waiting for tokens. `waiting`: it is one of several, of a request that waits. */
@@ -150,30 +142,6 @@ export class Acquirer {
     this.#publisher.degraded(request, `the end of a lease could not be stored: ${reasonOf(error)}`, error);
   }
 
-  /** The chain that a question is about, as configuration has it now. */
-  async chain(question: Question, nowMs: number, purpose: Purpose): Promise<readonly ChainLink[]> {
-    this.#lifecycle.requireOpen();
-    checkRequest(question);
-    let chain = knownChain(this.configCache, question, nowMs, checkBucketResource);
-    if (chain !== undefined && this.isOutdated(chain)) {
-      this.configCache.expire();
-      chain = undefined;
-    }
-    chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async", "any"));
-    this.#requireCreated(chain[0] as ChainLink);
-    return this.requestLimits.inForce(chain, question.limits, nowMs, purpose);
-  }
-
-  /** What an acquire of the amounts would take from a chain, level by level. */
-  demands(consume: Tokens | undefined, chain: readonly ChainLink[]): Demand[] {
-    return demandsOf(consume, chain, this.#settings, ALONE);
-  }
-
-  /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
-  observe(demands: readonly Demand[]): Promise<Observation> {
-    return observed(this.#deps, demands);
-  }
-
   /**
    * The steps below for the plainest request on a store in memory, without a plan and with hardly an object. What is not
    * plain, and what is not granted, goes through the steps: nothing has happened then.
@@ -183,7 +151,7 @@ export class Acquirer {
     if (buckets.takeOne === undefined || !isPlain(request) || request.resource === TOTAL_RESOURCE) return undefined;
     const nowMs = this.#deps.clock.now();
     const stored = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (stored === undefined || this.isUnknown(stored) || this.deny.knows(stored.bucket.id)) return undefined;
+    if (stored === undefined || this.planner.isUnknown(stored) || this.deny.knows(stored.bucket.id)) return undefined;
     const link = this.requestLimits.inPlace(stored, request.limits, nowMs);
     if (link === undefined) return undefined;
     const take = amountsIfValid(request, link, this.#settings);
@@ -204,7 +172,7 @@ export class Acquirer {
     if (plan === undefined) return undefined;
     const { link } = plan.demands[0] as Demand;
     this.#outages.noteStored(link.onUnavailable);
-    return Promise.resolve(this.client.take(plan.claims, plan.demands, plan, "async")).then((taken) => {
+    return this.client.takeThen(plan.claims, plan.demands, plan, (taken) => {
       if (taken.kind !== "stale") return this.#ended(request, this.#outcome(plan, taken, waiting), waiting);
       const how = readAgain(this.configCache, taken, link.singleChain, NO_OTHERS);
       return this.#bySteps(request, waiting, undefined, { startedMs: plan.nowMs, sinceRead, how });
@@ -257,7 +225,7 @@ export class Acquirer {
           return outcome;
         }
         const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
-        const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
+        const plan = this.planner.planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
         if (plan === "stale") continue;
         if (plan.ok === false) {
           if (waiting === undefined) this.refused(request, plan);
@@ -288,69 +256,6 @@ export class Acquirer {
     throw configChurn(request);
   }
 
-  /**
-   * The plan; or the refusal that memory already knows; or `stale`, when configuration has changed: the links it would be
-   * made of, remembered at different times, do not belong together.
-   */
-  #planned(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Planned {
-    if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
-      this.configCache.expire();
-      return "stale";
-    }
-    try {
-      const plan = this.#plan(request, chain, others, at);
-      return this.#recalled(plan) ?? plan;
-    } catch (error) {
-      // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      if (!isByConfig(error) || !this.isOutdated(chain)) throw error;
-      this.configCache.expire();
-      return "stale";
-    }
-  }
-
-  #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
-    const entity = chain[0] as ChainLink;
-    this.#requireCreated(entity);
-    this.#outages.noteStored(entity.onUnavailable);
-    enabled(chain);
-    for (const other of others) enabled(other.chain);
-    const inForce = (one: readonly ChainLink[], limits: AcquireRequest["limits"]) =>
-      this.requestLimits.inForce(one, limits, at.nowMs, "write");
-    const further = others.map((other) => ({ ...other, chain: inForce(other.chain, undefined) }));
-    return takable(planOf(request, inForce(chain, request.limits), further, at, this.#settings), this.#deps.store);
-  }
-
-  isUnknown({ created }: ChainLink): boolean {
-    return !created && this.#settings.unknownEntities === "refuse";
-  }
-
-  #requireCreated(link: ChainLink): void {
-    if (!this.isUnknown(link)) return;
-    // Another process may create it at any time, and must not have to wait until this one forgets that it was not there.
-    this.configCache.expire([link]);
-    throw entityMissing(link.bucket.entityId);
-  }
-
-  #recalled(plan: Plan): Refusal | "stale" | undefined {
-    const observed = this.deny.recall(plan.claims, plan.nowMs);
-    if (observed === undefined && plan.claims.length > 0) return undefined;
-    // The store is not asked, so it cannot tell that limits were raised, or that a resource was disabled.
-    if (this.isOutdated(plan.demands.map(({ link }) => link))) {
-      this.configCache.expire();
-      this.deny.clear();
-      return "stale";
-    }
-    if (observed === undefined) return undefined;
-    const refusal = refusalOf(observed, plan.demands, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
-    checkRefusal(refusal);
-    return remembered(refusal);
-  }
-
-  isOutdated(levels: readonly ChainLink[]): boolean {
-    const generation = this.#deps.scope.config.generation();
-    return levels.some((link) => link.generation !== generation);
-  }
-
   #ended(request: AcquireRequest, outcome: Outcome, waiting: Waiting | undefined): Outcome {
     if (!outcome.ok && waiting === undefined) this.refused(request, outcome);
     return outcome;
@@ -360,8 +265,9 @@ export class Acquirer {
     const { request } = plan;
     switch (taken.kind) {
       case "granted": {
-        const [part, ...others] = leaseParts(plan, taken.answers);
-        return this.#granted(request, part as LeasePart, others, waiting);
+        const parts = leaseParts(plan, taken.answers);
+        const others = parts.length === 1 ? NO_PARTS : parts.slice(1);
+        return this.#granted(request, parts[0] as LeasePart, others, waiting);
       }
       case "refused":
         checkRefusal(taken.refusal);
@@ -384,15 +290,7 @@ export class Acquirer {
 
   /** The store did not decide a request: what becomes of it. Throws `RateLimiterUnavailable` where it is blocked. */
   unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown, planned?: Plan): Outcome {
-    const plan = planned ?? (this.#outages.needsPlan ? this.#lastPlan(request) : undefined);
+    const plan = planned ?? (this.#outages.needsPlan ? this.planner.lastPlan(request) : undefined);
     return this.#outages.outcome(request, { demands, plan }, cause);
-  }
-
-  /** By configuration that was read before the outage, however old; undefined where it is not known. */
-  #lastPlan(request: AcquireRequest): Plan | undefined {
-    const known = lastChains(this.configCache, request);
-    if (known === undefined) return undefined;
-    const at = { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs, sinceRead: 0 };
-    return this.#plan(request, known.chain, known.others, at);
   }
 }

@@ -4,16 +4,16 @@ import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/
 import { LEVELS_MAX } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
-import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import { mergeError } from "../domain/merged-limits.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
+import type { PlacedBucket } from "../ports/in-place-takes.ts";
 import { changesIn } from "./level-changes.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 
 /** One entity of the chain from the one that asks to its root, as configuration has it; `set` is that of the bucket, whoever asks. */
-export interface ChainLink extends LimitedBucket {
+export interface ChainLink extends PlacedBucket {
   readonly created: boolean;
   /** What this request may take of: all of the set, and of a parent those that are for everyone. */
   readonly limits: readonly Limit[];
@@ -296,6 +296,7 @@ export class ConfigCache {
       singleChain,
       asParent: undefined,
       totals,
+      place: undefined,
     };
     const asParent = this.#asParent(made, config.forEveryone);
     const link = asParent === undefined ? made : { ...made, asParent };

@@ -25,7 +25,8 @@ function leftWith(rpm: number): BucketState {
 }
 
 function seen(entityId: string, rpmLeft: number): ObservedBucket {
-  return { ...claimOn(entityId, 10), state: leftWith(rpmLeft), limits: set.limits, taken: false, seen: "now" };
+  const asked = { ...claimOn(entityId, 10), leavePercent: 0 };
+  return { ...asked, state: leftWith(rpmLeft), limits: set.limits, taken: false, seen: "now" };
 }
 
 test("a refusal is told from memory while the amount does not fit, and the store is asked from then on", () => {

@@ -38,7 +38,7 @@ export class DenyMemory {
     if (this.#images.size === 0) return undefined;
     const observed: ObservedBucket[] = [];
     let isShort = false;
-    for (const { bucket, set, limits = set.limits, origin, take, bypass } of claims) {
+    for (const { bucket, set, limits = set.limits, origin, take, bypass, leavePercent = 0 } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
       const ageMs = nowMs - image.atMs;
@@ -47,10 +47,10 @@ export class DenyMemory {
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
       // Another process may have bought, or raised the limit. That something can never be granted is said only by the store.
-      if (!bypass && asksNever(image.state, take)) return undefined;
-      isShort ||= !bypass && !fits(image.state, take, nowMs);
+      if (!bypass && asksNever(image.state, take, leavePercent)) return undefined;
+      isShort ||= !bypass && !fits(image.state, take, nowMs, leavePercent);
       const { state, atMs } = image;
-      observed.push({ bucket, state, limits, take, taken: false, bypass, seen: { atMs } });
+      observed.push({ bucket, state, limits, take, leavePercent, taken: false, bypass, seen: { atMs } });
     }
     return isShort ? observed : undefined;
   }

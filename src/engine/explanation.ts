@@ -1,5 +1,5 @@
 import { wholeTokens } from "../bucket/level.ts";
-import type { Tokens } from "../domain/amounts.ts";
+import { amountsOf } from "../domain/amounts.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, fits } from "../domain/bucket-state.ts";
 import { noLimits } from "../domain/charge-errors.ts";
@@ -15,7 +15,7 @@ import { type Status, shortfallText } from "../domain/status.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
-import type { Question } from "./question.ts";
+import type { RequestQuestion } from "./question.ts";
 import { type ObservedBucket, refusalOf } from "./refusal.ts";
 import { checkRefusal, demandOf, withTotals } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
@@ -96,17 +96,17 @@ export interface Explanation {
 }
 
 /** What applies to an entity on a resource, from which level, and what would happen. Takes nothing. */
-export async function explain(
-  acquirer: Acquirer,
-  deps: EngineDeps,
-  question: Question & { readonly consume?: Tokens },
-): Promise<Explanation> {
+export async function explain(acquirer: Acquirer, deps: EngineDeps, question: RequestQuestion): Promise<Explanation> {
   const { calendar } = deps;
-  const chain = await acquirer.chain(question, deps.clock.now(), "question");
+  const chain = await acquirer.planner.chain(question, deps.clock.now(), "question");
   const { entityId, resource, consume } = question;
-  const { observed, nowMs } = await acquirer.observe(chain.map((link) => demandOf(link, [], link.access === "bypass")));
+  // What is no amount is none, whatever is switched off.
+  if (consume !== undefined) amountsOf(consume, "consume");
+  const { observed, nowMs } = await acquirer.planner.observe(
+    chain.map((link) => demandOf(link, [], link.access === "bypass")),
+  );
   const totals = chain.flatMap((link) => (link.totals === undefined || link.access === "bypass" ? [] : [link.totals]));
-  const total = await acquirer.observe(totals.map((link) => demandOf(link, [], false)));
+  const total = await acquirer.planner.observe(totals.map((link) => demandOf(link, [], false)));
   const levels = chain.map((link, i) => ({
     ...levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
     totals: totals.flatMap((one, j) =>
@@ -123,13 +123,13 @@ export async function explain(
   if (withTotals(chain).every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
   if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
-    const demands = acquirer.demands(consume, chain);
-    const asked = await acquirer.observe(demands);
-    if (asked.observed.every(({ state, take, bypass }) => bypass || fits(state, take, asked.nowMs))) {
+    const demands = acquirer.planner.demands(question, chain);
+    const asked = await acquirer.planner.observe(demands);
+    const { observed: buckets, nowMs: askedMs } = asked;
+    if (buckets.every(({ state, take, leavePercent, bypass }) => bypass || fits(state, take, askedMs, leavePercent))) {
       return { ...base, outcome: "granted", retryAfterMs: 0 };
     }
-    const times = { askedMs: asked.nowMs, toldMs: asked.nowMs };
-    const refusal = refusalOf(asked.observed, demands, times, calendar);
+    const refusal = refusalOf(buckets, demands, { askedMs, toldMs: askedMs }, calendar);
     checkRefusal(refusal);
     const { primary, retryAfterMs } = refusal;
     return { ...base, outcome: "refused", retryAfterMs, reason: shortfallText(primary), primary };

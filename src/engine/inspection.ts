@@ -1,5 +1,5 @@
 import { wholeTokens } from "../bucket/level.ts";
-import type { Tokens } from "../domain/amounts.ts";
+import { amountsOf } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
 import { noLimits } from "../domain/charge-errors.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -15,7 +15,8 @@ import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
-import type { Question } from "./question.ts";
+import { disabledIn } from "./plan.ts";
+import type { Question, RequestQuestion } from "./question.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, withTotals } from "./request.ts";
 import { runAsync } from "./steps.ts";
@@ -69,15 +70,19 @@ export class Inspection {
   }
 
   async available(question: Question): Promise<Availability[]> {
-    const chain = withTotals(await this.#acquirer.chain(question, this.#deps.clock.now(), "question"));
+    const chain = withTotals(await this.#acquirer.planner.chain(question, this.#deps.clock.now(), "question"));
     if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
-    const { observed, nowMs } = await this.#acquirer.observe(chain.map((link) => demandOf(link, [], false)));
+    const { observed, nowMs } = await this.#acquirer.planner.observe(chain.map((link) => demandOf(link, [], false)));
     return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
-  async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
-    const chain = await this.#acquirer.chain(question, this.#deps.clock.now(), "question");
-    const { observed, nowMs } = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain));
+  async timeUntilAvailable(question: RequestQuestion): Promise<number> {
+    const { planner } = this.#acquirer;
+    const chain = await planner.chain(question, this.#deps.clock.now(), "question");
+    // What is no amount is none, whatever is switched off.
+    amountsOf(question.consume ?? {}, "consume");
+    if (disabledIn(chain) !== undefined) return Number.POSITIVE_INFINITY;
+    const { observed, nowMs } = await planner.observe(planner.demands(question, chain));
     return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
   }
 

@@ -15,7 +15,7 @@ import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit 
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf, remainingIn, seenIn } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { exceededBy } from "./refused.ts";
-import { type Demand, demandOf } from "./request.ts";
+import { type Demand, demandOf, leaving } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
 /** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
@@ -117,14 +117,19 @@ export abstract class LeaseResource<Measure extends string = string> {
     ]);
   }
 
-  /** Takes more tokens, or throws `RateLimitExceeded` and takes nothing. It does not count as a request. */
+  /**
+   * Takes more tokens, or throws `RateLimitExceeded` and takes nothing. It leaves what the request had to leave, and
+   * does not count as a request.
+   */
   async consume(tokens: Tokens<Measure | "requests">): Promise<void> {
     const more = this.#checked(tokens, "consume");
     if (more === undefined) return;
     const { demands: levels } = this.part;
     const asked = this.#charges(more).flatMap((amounts, level) => {
-      const { link, bypass } = levels[level] as Demand;
-      return amounts.length === 0 ? [] : [{ level, demand: demandOf(link, amounts, bypass) }];
+      const { link, bypass, leavePercent } = levels[level] as Demand;
+      return amounts.length === 0
+        ? []
+        : leaving([demandOf(link, amounts, bypass)], leavePercent).map((demand) => ({ level, demand }));
     });
     if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);

@@ -71,9 +71,9 @@ export class LeaseWrites {
         throw debtTooLarge(reply.debit.held.bucket, reply.debit.amounts);
       case "short": {
         const observed = claimsOf(moves).map(
-          ({ bucket, set, limits = set.limits, take, bypass }, i): ObservedBucket => {
+          ({ bucket, set, limits = set.limits, take, bypass, leavePercent = 0 }, i): ObservedBucket => {
             const state = stateOf(reply.answers[i] as Answer);
-            return { bucket, state, limits, take, taken: false, bypass, seen: "now" };
+            return { bucket, state, limits, take, leavePercent, taken: false, bypass, seen: "now" };
           },
         );
         const times = { askedMs, toldMs: this.#deps.clock.now() };

@@ -16,6 +16,7 @@ export interface SettleOptions {
 }
 
 const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
+const TRACK = new KnownNames<TrackOptions<never>>({ usageOf: true, outputOf: true });
 
 /** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
@@ -143,7 +144,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
     options?: TrackOptions<Chunk, Measure>,
   ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
-    return track(this, stream, options ?? {});
+    return track(this, stream, TRACK.check(options ?? {}, "The options of track"));
   }
 
   #close(status: "settled" | "rolledBack"): void {

@@ -1,4 +1,3 @@
-import type { Tokens } from "../domain/amounts.ts";
 import type { Access } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { checkEntityId, checkNamespace } from "../domain/names.ts";
@@ -32,7 +31,7 @@ import {
   type ResetRequest,
   type TopUpRequest,
 } from "./policies.ts";
-import type { Question } from "./question.ts";
+import type { Question, RequestQuestion } from "./question.ts";
 import type { RefusalRequest, RefusalTotalsRequest } from "./refusal-counts.ts";
 import { exceededBy } from "./refused.ts";
 import type { AcquireRequest } from "./request.ts";
@@ -142,13 +141,13 @@ export class Limiter extends StoredLimits {
     return this.#near(this.#inspect.available(question), question);
   }
 
-  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will. */
-  timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
+  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will or it is disabled. */
+  timeUntilAvailable(question: RequestQuestion): Promise<number> {
     return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 
   /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
-  explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
+  explain(question: RequestQuestion): Promise<Explanation> {
     return this.#near(explain(this.#acquirer, this.#deps, question), question);
   }
 

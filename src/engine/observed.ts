@@ -12,9 +12,9 @@ export async function observed(
   // Not before: what the store answers may correct the clock.
   const nowMs = clock.now();
   return {
-    observed: demands.map(({ bucket, set, limits = set.limits, origin, take, bypass }, i) => {
+    observed: demands.map(({ bucket, set, limits = set.limits, origin, take, bypass, leavePercent = 0 }, i) => {
       const state = bucketFor(states[i], { set, origin }, nowMs, calendar);
-      return { bucket, state, limits, take, taken: false, bypass, seen: "now" } as const;
+      return { bucket, state, limits, take, leavePercent, taken: false, bypass, seen: "now" } as const;
     }),
     nowMs,
   };

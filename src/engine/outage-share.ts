@@ -7,7 +7,7 @@ import {
   debitFrom,
   findLimit,
   isIdle,
-  takeFrom,
+  takeLeaving,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -17,6 +17,7 @@ import { capacityMaxMilli } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { sharedLimits } from "../domain/limit-share.ts";
 import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
+import { hasRoom } from "../domain/search.ts";
 import type { Answer, BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import type { Store } from "../ports/store.ts";
 
@@ -44,7 +45,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     for (const [i, claim] of claims.entries()) this.#requireRoom(claim, before[i] as BucketState, nowMs);
     const after = claims.map((claim, i) => {
       const state = before[i] as BucketState;
-      return claim.bypass ? touched(state) : takeFrom(state, claim.take, nowMs);
+      return claim.bypass ? touched(state) : takeLeaving(state, claim.take, nowMs, claim.leavePercent ?? 0);
     });
     if (after.includes(undefined)) {
       return before.map((state, i): Answer => ({ kind: after[i] === undefined ? "short" : "skipped", state }));
@@ -90,7 +91,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     return shared;
   }
 
-  #requireRoom({ bucket, take, bypass }: Claim, state: BucketState, nowMs: number): void {
+  #requireRoom({ bucket, take, bypass, leavePercent = 0 }: Claim, state: BucketState, nowMs: number): void {
     const { entityId, resource } = bucket;
     if (!this.#states.has(bucket.id) && !this.#hasRoomAt(nowMs)) {
       throw new RateLimiterUnavailable(
@@ -102,7 +103,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
       const held = findLimit(state, limit);
       if (held === undefined || held.limit.soft) continue;
       const mostMilli = capacityMaxMilli(held.limit);
-      if (mostMilli > 0 && milli <= mostMilli) continue;
+      if (mostMilli > 0 && hasRoom(mostMilli, { milli, leavePercent })) continue;
       throw new RateLimiterUnavailable(
         `A share of ${this.#share} of "${limit}" for ${entityId} on ${resource} is ${mostMilli / 1000}, and ${milli / 1000} were asked for.`,
       );

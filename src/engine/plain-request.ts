@@ -12,7 +12,7 @@ import type { EngineDeps, Settings } from "./settings.ts";
 /** Whether a request asks for nothing but tokens of one resource: the rest is for the steps. */
 export function isPlain(request: AcquireRequest): boolean {
   if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
-  if (request.also !== undefined || request.signal !== undefined) return false;
+  if (request.also !== undefined || request.signal !== undefined || request.leavePercent !== undefined) return false;
   return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
@@ -34,7 +34,7 @@ interface Known {
   readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
   readonly requestLimits: RequestLimits;
-  isUnknown(link: ChainLink): boolean;
+  readonly planner: { isUnknown(link: ChainLink): boolean };
 }
 
 /** The plan of a plain request whose limits are remembered, where the store answers with a promise; else undefined. */
@@ -49,7 +49,7 @@ export function plainPlan(
   if (request.limits !== undefined || request.atomic || request.resource === TOTAL_RESOURCE) return undefined;
   const nowMs = clock.now();
   const link = known.configCache.singleLink(request.entityId, request.resource, nowMs);
-  if (link === undefined || known.isUnknown(link)) return undefined;
+  if (link === undefined || known.planner.isUnknown(link)) return undefined;
   if (known.deny.knows(link.bucket.id)) return undefined;
   if (known.requestLimits.inPlace(link, undefined, nowMs) === undefined) return undefined;
   const take = amountsIfValid(request, link, settings);

@@ -1,7 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { ALONE, type Among } from "../domain/charges.ts";
+import type { Among } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
@@ -10,7 +10,7 @@ import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
 import { covering, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
-import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
+import { type AcquireRequest, type Demand, demandsFor, demandsOf, leaving } from "./request.ts";
 import type { Settings } from "./settings.ts";
 import type { Taken } from "./store-client.ts";
 import { summed } from "./summed.ts";
@@ -62,16 +62,18 @@ export function planOf(
   settings: Settings,
 ): Plan {
   if (others.length === 0) {
-    const demands = covering(demandsOf(request.consume, chain, settings, ALONE), chain, sinceRead);
+    const demands = covering(demandsFor(request, chain, settings), chain, sinceRead);
     return planned(request, { demands, claims: claimsOf(demands), parts: ONE_PART }, chain, { nowMs, timeoutMs });
   }
+  const { leavePercent } = request;
   const alsoNamed = others.flatMap(({ consume }) => Object.keys(consume));
   const first = demandsOf(request.consume, chain, settings, { isFurther: false, alsoNamed });
-  const demands = [...covering(first, chain, sinceRead)];
+  const demands = [...covering(leaving(first, leavePercent), chain, sinceRead)];
   const parts: number[] = [];
   for (const { consume, chain } of others) {
     parts.push(demands.length);
-    demands.push(...covering(demandsOf(consume, chain, settings, FURTHER), chain, sinceRead));
+    const further = leaving(demandsOf(consume, chain, settings, FURTHER), leavePercent);
+    demands.push(...covering(further, chain, sinceRead));
   }
   return planned(request, { demands, claims: summed(claimsOf(demands)), parts }, chain, { nowMs, timeoutMs });
 }

@@ -165,7 +165,7 @@ export class Policies {
   }
 
   async #link({ entityId, resource }: { entityId: string; resource: string }): Promise<ChainLink> {
-    const [link] = await this.#acquirer.chain({ entityId, resource }, this.#deps.clock.now(), "write");
+    const [link] = await this.#acquirer.planner.chain({ entityId, resource }, this.#deps.clock.now(), "write");
     if (link === undefined || link.set.limits.length === 0) throw noLimits([{ bucket: bucketKey(entityId, resource) }]);
     return link;
   }

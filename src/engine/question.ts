@@ -1,3 +1,4 @@
+import type { Tokens } from "../domain/amounts.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId } from "../domain/names.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
@@ -10,6 +11,14 @@ export interface Question {
   readonly resource: string;
   /** Limits to answer for, in place of the stored ones. Default: the stored limits. */
   readonly limits?: readonly Limit[];
+}
+
+/** A question about a request: what it would take, and what it must leave. */
+export interface RequestQuestion extends Question {
+  /** Whole tokens by measure that would be asked for. Default: those of a request that names none. */
+  readonly consume?: Tokens;
+  /** How many percent of each limit would have to be left (`AcquireRequest.leavePercent`). Default: 0. */
+  readonly leavePercent?: number;
 }
 
 /** The chain that a question is about, if all of it is remembered; throws for names that are none. */

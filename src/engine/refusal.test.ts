@@ -30,6 +30,7 @@ function asked(
     state,
     limits,
     take: amounts(ask),
+    leavePercent: 0,
     taken: false,
     bypass: false,
     seen: "now",

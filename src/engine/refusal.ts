@@ -1,3 +1,4 @@
+import { divCeil } from "../bucket/integers.ts";
 import { wholeTokens } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
@@ -5,10 +6,11 @@ import { resetsAtMs } from "../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { walkOf } from "../domain/earliest.ts";
+import { floorMilli, neededMilli } from "../domain/floor.ts";
 import { kindOf } from "../domain/kinds/table.ts";
 import { capacityMaxMilli, type Limit } from "../domain/limit.ts";
 import { counting } from "../domain/measures.ts";
-import { isNever, SearchSteps, type Walk } from "../domain/search.ts";
+import { hasRoom, isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value. */
@@ -35,6 +37,8 @@ export interface ObservedBucket {
   /** The limits that the request was planned with; the state may go by others. */
   readonly limits: readonly Limit[];
   readonly take: readonly Amount[];
+  /** So many percent of each limit must be left. */
+  readonly leavePercent: number;
   /** Already taken in `state`; a status speaks of what there was before. */
   readonly taken: boolean;
   /** Nothing is debited, so nothing can be short. */
@@ -129,7 +133,7 @@ function examined(observed: readonly ObservedBucket[], times: RefusalTimes, cale
 
 /** Nothing was decided and nothing was seen: all there is to say is what was asked for. */
 function blind(observed: readonly ObservedBucket[]): Examined {
-  const statuses = observed.flatMap(({ bucket, state, take }) =>
+  const statuses = observed.flatMap(({ bucket, state, take, leavePercent }) =>
     take.flatMap(({ limit: name, milli }): Status[] => {
       const limit = findLimit(state, name);
       if (limit === undefined) return [];
@@ -137,7 +141,7 @@ function blind(observed: readonly ObservedBucket[]): Examined {
       const [capacity, requested] = [wholeTokens(limit.terms.capacityMilli), wholeTokens(milli)];
       const about = {
         ...{ entityId, resource, ...counting(limit.limit) },
-        ...{ kind: kindOf(limit.limit), soft: limit.limit.soft === true },
+        ...{ kind: kindOf(limit.limit), soft: limit.limit.soft === true, ...floorOf(limit, leavePercent) },
       };
       return [{ ...about, available: 0, capacity, requested, exceeded: true, retryAfterMs: 1 }];
     }),
@@ -150,6 +154,7 @@ interface Asked {
   readonly state: BucketState;
   readonly limit: LimitState;
   readonly milli: number;
+  readonly leavePercent: number;
   readonly bypass: boolean;
   readonly seen: SeenAt;
   /** Where the limit stands in the search. */
@@ -157,13 +162,13 @@ interface Asked {
 }
 
 function askedOf(observed: ObservedBucket, calendar: Calendar, steps: SearchSteps): Asked[] {
-  const { bucket, state, take, taken, bypass, seen } = observed;
+  const { bucket, state, take, leavePercent, taken, bypass, seen } = observed;
   return take.flatMap(({ limit: name, milli }): Asked[] => {
     const before = taken && !bypass ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
     if (limit === undefined) return [];
-    const walk = walkOf({ state: before, limit, milli }, calendar, steps);
-    return [{ bucket, state: before, limit, milli, bypass, seen, walk }];
+    const walk = walkOf({ state: before, limit, milli, leavePercent }, calendar, steps);
+    return [{ bucket, state: before, limit, milli, leavePercent, bypass, seen, walk }];
   });
 }
 
@@ -172,13 +177,14 @@ function askedOf(observed: ObservedBucket, calendar: Calendar, steps: SearchStep
  * goes by newer ones: configuration was changed meanwhile, or another request brought its own. Then it is a refusal.
  */
 export function isCertainlyNever(
-  { limits, bypass, taken }: Pick<ObservedBucket, "limits" | "bypass" | "taken">,
+  { limits, bypass, taken, leavePercent }: Pick<ObservedBucket, "limits" | "bypass" | "taken" | "leavePercent">,
   held: LimitState,
   milli: number,
 ): boolean {
-  if (bypass || taken || !isNever(held, milli)) return false;
+  const demanded = { milli, leavePercent };
+  if (bypass || taken || !isNever(held, demanded)) return false;
   const own = limits.find(({ name }) => name === held.name);
-  return own !== undefined && !own.soft && milli > capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0);
+  return own !== undefined && !own.soft && !hasRoom(capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0), demanded);
 }
 
 /** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
@@ -198,20 +204,22 @@ function withMore(state: BucketState, name: string, milli: number): BucketState 
 }
 
 function statusOf(
-  { bucket, state, limit, milli, bypass, seen, walk }: Asked,
+  { bucket, state, limit, milli, leavePercent, bypass, seen, walk }: Asked,
   { askedMs, toldMs }: RefusalTimes,
   calendar: Calendar,
 ): Status {
   const levelMilli = availableMilli(state, limit, askedMs);
-  const exceeded = !bypass && !limit.limit.soft && levelMilli < milli;
+  const { capacityMilli } = limit.terms;
+  const exceeded = !bypass && !limit.limit.soft && levelMilli < neededMilli(milli, capacityMilli, leavePercent);
   const resetMs = resetsAtMs(limit, Math.max(askedMs, state.epochMs), calendar);
   return {
     entityId: bucket.entityId,
     resource: bucket.resource,
     ...counting(limit.limit),
     available: wholeTokens(levelMilli),
-    capacity: wholeTokens(limit.terms.capacityMilli),
+    capacity: wholeTokens(capacityMilli),
     requested: wholeTokens(milli),
+    ...floorOf(limit, leavePercent),
     exceeded,
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
@@ -221,6 +229,12 @@ function statusOf(
   };
 }
 
+/** What the request must leave, for people to read: rounded up, so that what is shown refuses as the exact floor does. */
+function floorOf({ limit, terms }: LimitState, leavePercent: number): Pick<Status, "floor"> {
+  if (leavePercent === 0 || limit.soft) return {};
+  return { floor: divCeil(floorMilli(terms.capacityMilli, leavePercent), 1000) };
+}
+
 /** A quarter of a million years ahead. The largest limits take longer to fill, but dates, and with them crons, end there. */
 const CALENDAR_END_MS = 8_000_000_000_000_000;
 
@@ -228,7 +242,7 @@ const CALENDAR_END_MS = 8_000_000_000_000_000;
 // of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond, and where limits
 // never meet the steps that they share end it.
 function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: number; readonly last: number } {
-  const never = asked.findIndex(({ limit, milli, bypass }) => !bypass && isNever(limit, milli));
+  const never = asked.findIndex(({ limit, bypass, ...demanded }) => !bypass && isNever(limit, demanded));
   if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
   // It takes longer than numbers go, however long others have to be waited for.
   const endless = asked.findIndex(({ walk, bypass }) => !bypass && walk.next(nowMs).atMs === Number.POSITIVE_INFINITY);

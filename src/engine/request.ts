@@ -1,8 +1,9 @@
 import { aboveCapacity } from "../domain/above-capacity.ts";
 import type { Amount, Tokens } from "../domain/amounts.ts";
 import { findLimit } from "../domain/bucket-state.ts";
-import { type Among, askedBy, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
+import { ALONE, type Among, askedBy, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
@@ -31,17 +32,25 @@ export interface AcquireRequest<Measure extends string = string> {
    */
   readonly also?: Readonly<Record<string, Tokens>>;
   /**
-   * How long to wait for tokens before refusing, in ms. Requests of one process wait in the order in which they came.
-   * Default: no wait.
+   * How long to wait for tokens before refusing, in ms. Requests of one process wait in the order in which they came,
+   * those that must leave less (`leavePercent`) first. Default: no wait.
    */
   readonly wait?: { readonly maxMs: number };
   /** Whether all levels are taken from in one transaction, where the store would not do so by itself. Default: `false`. */
   readonly atomic?: boolean;
+  /**
+   * How much must be left for others, from 0 to 99: the request is refused unless so many percent of the capacity in
+   * force remain of every hard limit that it takes from, at every level. Default: 0.
+   */
+  readonly leavePercent?: number;
   /** A name of the request, for events. Default: none. */
   readonly requestId?: string;
   /** Ends the wait when it is aborted, and reaches the function of `withLease`. Default: none. */
   readonly signal?: AbortSignal;
 }
+
+/** What is asked for: how much, and what must be left. */
+export type Asked = Pick<AcquireRequest, "consume" | "leavePercent">;
 
 /** What a request wants of one level: a claim that remembers where it came from. */
 export interface Demand extends Claim {
@@ -77,6 +86,21 @@ export function demandsOf(
     demands.push(demandOf(link, charges[i] as readonly Amount[], link.access === "bypass"));
   }
   return demands;
+}
+
+/** What a request that names no further resources wants of a chain, and must leave there. */
+export function demandsFor(
+  { consume, leavePercent }: Asked,
+  chain: readonly ChainLink[],
+  settings: Pick<Settings, "unnamedLimits">,
+): readonly Demand[] {
+  return leaving(demandsOf(consume, chain, settings, ALONE), leavePercent);
+}
+
+/** The demands of a request that must leave something. */
+export function leaving(demands: readonly Demand[], leavePercent: number | undefined): readonly Demand[] {
+  const percent = checkLeave(leavePercent);
+  return percent === 0 ? demands : demands.map((demand) => ({ ...demand, leavePercent: percent }));
 }
 
 /** The buckets that a request is charged to: of each level its own, then that of its totals, which nothing bypassed reaches. */
@@ -115,7 +139,7 @@ const RESOURCES_MAX = 16;
 
 const REQUEST = new KnownNames<AcquireRequest>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true },
-  ...{ wait: true, atomic: true, requestId: true, signal: true },
+  ...{ wait: true, atomic: true, leavePercent: true, requestId: true, signal: true },
 });
 
 /**
@@ -140,7 +164,8 @@ export function checkRequest(request: unknown): void {
     );
   }
   if (!hasOnlyKnownNames(request)) REQUEST.check(request as AcquireRequest, "The request");
-  const { signal, atomic } = request as Record<string, unknown>;
+  const { signal, atomic, leavePercent } = request as Record<string, unknown>;
+  checkLeave(leavePercent);
   if (signal !== undefined && typeof (signal as AbortSignal | null)?.throwIfAborted !== "function") {
     throw new ValidationError("request_invalid", `signal is ${shown(signal)}; give an AbortSignal.`);
   }
@@ -175,7 +200,7 @@ export function checkRefusal(refusal: Refusal): void {
     for (const { limit: name, milli } of one.take) {
       const held = findLimit(one.state, name);
       if (held === undefined || !isCertainlyNever(one, held, milli)) continue;
-      throw aboveCapacity(held, milli, one.bucket, refusal.levels[0] ?? "");
+      throw aboveCapacity(held, { milli, leavePercent: one.leavePercent }, one.bucket, refusal.levels[0] ?? "");
     }
   }
 }

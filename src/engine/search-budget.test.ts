@@ -37,7 +37,8 @@ function counted(limits: readonly Limit[], tokens: number, levels: number, isTou
     const full = freshBucket(limitSet(limits), { asOfMs: T0, generation: null }, T0, calendar);
     const one = limits.map(({ name }) => ({ limit: name, milli: 1000 }));
     const state = isTouched ? (debitFrom(full, one, T0) as BucketState) : full;
-    return { bucket: bucketKey(`e${level}`, "api"), state, limits, take, taken: false, bypass: false, seen: "now" };
+    const asked = { take, leavePercent: 0, taken: false, bypass: false };
+    return { bucket: bucketKey(`e${level}`, "api"), state, limits, ...asked, seen: "now" };
   });
   const { retryAfterMs } = refusalOf(observed, observed, { askedMs: T0, toldMs: T0 }, counting);
   return { questions, retryAfterMs };
@@ -118,7 +119,7 @@ test("a bucket in many shards is searched by the same steps", () => {
   };
   const observed: ObservedBucket = {
     ...{ bucket: bucketKey("e", "api"), state, limits, take },
-    ...{ taken: false, bypass: false, seen: "now" },
+    ...{ leavePercent: 0, taken: false, bypass: false, seen: "now" },
   };
   refusalOf([observed], [observed], { askedMs: T0, toldMs: T0 }, { ...calendar, nextChange });
   assert.ok(questions <= questionsMost(limits), `${questions} questions to the calendar`);

@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, freshBucket } from "../domain/bucket-state.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { debtTooLarge } from "../domain/charge-errors.ts";
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
@@ -29,6 +29,7 @@ import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
+import { allTaken, readingOf, seenIn } from "./take-answers.ts";
 
 /** What the store made of all claims of a request. */
 export type Taken =
@@ -110,11 +111,22 @@ export class StoreClient {
     try {
       const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
       const reply = now ?? buckets.take(claims, context);
-      if (reply instanceof Promise) return this.#answered(claims, chain, reply, context);
+      if (reply instanceof Promise) return this.#answered(claims, chain, reply, context, asItIs);
       return this.#conclude(claims, chain, reply, context.nowMs, undefined, undefined);
     } catch (error) {
       return this.#failed(claims, error);
     }
+  }
+
+  /** Takes the claims from a store that answers with a promise, and goes on with `then`: with one promise for both. */
+  takeThen<Value>(
+    claims: readonly Claim[],
+    chain: Chain,
+    context: TakeContext,
+    then: (taken: Taken) => MaybePromise<Value>,
+  ): Promise<Value> {
+    const reply = this.#deps.scope.buckets.take(claims, context);
+    return this.#answered(claims, chain, Promise.resolve(reply), context, then);
   }
 
   /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
@@ -172,27 +184,31 @@ export class StoreClient {
   }
 
   // Not an async function: its frame, and two promises that it takes besides, would be a tenth of a take from SQLite.
-  #answered(
+  #answered<Value>(
     claims: readonly Claim[],
     chain: Chain,
     reply: Promise<TakeReply>,
     { nowMs, timeoutMs }: TakeContext,
-  ): Promise<Taken> {
+    then: (taken: Taken) => MaybePromise<Value>,
+  ): Promise<Value> {
     const since = this.#deny.begin();
-    const untilMs = this.#deps.clock.now() + timeoutMs;
+    // Of one claim alone there is nothing to give back when it is refused.
+    const untilMs = claims.length > 1 ? this.#deps.clock.now() + timeoutMs : undefined;
     const callEnds = this.#lifecycle.callBegins();
-    const ended = (taken: Taken): Taken => {
+    const ended = (taken: Taken): MaybePromise<Value> => {
       this.#deny.end();
       callEnds();
-      return taken;
+      return then(taken);
     };
-    const failed = (error: unknown): Taken => {
+    const failed = (error: unknown): MaybePromise<Value> => {
+      let taken: Taken;
       try {
-        return this.#failed(claims, error);
+        taken = this.#failed(claims, error);
       } finally {
         this.#deny.end();
         callEnds();
       }
+      return then(taken);
     };
     return reply.then((answers) => {
       let taken: MaybePromise<Taken>;
@@ -250,30 +266,24 @@ export class StoreClient {
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
     for (const [i, answer] of answers.entries()) {
-      const { bucket, set, limits = set.limits, take, bypass } = claims[i] as Claim;
+      const { bucket, set, limits = set.limits, take, bypass, leavePercent = 0 } = claims[i] as Claim;
       if (answer.kind === "unavailable") {
         // It may have been taken.
         this.#deny.forget(bucket.id);
         return { kind: "unavailable", cause: answer.cause };
       }
-      observed.push({ bucket, limits, take, bypass, ...this.#seenIn(claims[i] as Claim, answer, nowMs) });
+      observed.push({
+        bucket,
+        limits,
+        take,
+        leavePercent,
+        bypass,
+        ...seenIn(claims[i] as Claim, answer, nowMs, this.#deps.calendar),
+      });
     }
     this.#deny.remember(observed, nowMs, since);
     const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
     return { kind: "refused", refusal: refusalOf(observed, chain, times, this.#deps.calendar) };
-  }
-
-  #seenIn(
-    { set, origin }: Claim,
-    answer: Exclude<Answer, { kind: "unavailable" }>,
-    nowMs: number,
-  ): Pick<ObservedBucket, "state" | "taken" | "seen"> {
-    if (answer.kind === "unseen") {
-      return { state: freshBucket(set, origin, nowMs, this.#deps.calendar), taken: false, seen: "never" };
-    }
-    const seenAtMs = "seenAtMs" in answer ? answer.seenAtMs : undefined;
-    const seen = seenAtMs === undefined ? "now" : { atMs: seenAtMs };
-    return { state: answer.state, taken: answer.kind === "taken", seen };
   }
 
   async #giveBackOne(
@@ -374,15 +384,8 @@ async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply
   }
 }
 
-/** The reading that the store went by; undefined: that of the caller. */
-function readingOf(answers: readonly Answer[]): number | undefined {
-  for (const answer of answers) if ("readingMs" in answer) return answer.readingMs;
-  return undefined;
-}
-
-function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {
-  for (let i = 0; i < answers.length; i++) if (answers[i]?.kind !== "taken") return false;
-  return true;
+function asItIs(taken: Taken): Taken {
+  return taken;
 }
 
 /**

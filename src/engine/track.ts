@@ -1,7 +1,6 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { LeaseClosed, ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { shown } from "../domain/shown.ts";
 import { type StreamEnd, type StreamObserver, trackedStream } from "./tracked-stream.ts";
 
 /** What the chunks of a stream say of its cost. Without either, the lease is settled as it was charged. */
@@ -27,16 +26,14 @@ export interface TrackableLease {
   rollback(): Promise<void>;
 }
 
-const OPTIONS = new KnownNames<TrackOptions<never>>({ usageOf: true, outputOf: true });
-
-/** `lease.track` of every lease: see there. */
+/** `lease.track` of every lease: see there. That there are no other options is for the lease to check. */
 export function track<Chunk>(
   lease: TrackableLease,
   stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
   options: TrackOptions<Chunk>,
 ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
   checkStream(stream);
-  const { usageOf, outputOf } = checkOptions(options);
+  const { usageOf, outputOf } = checkFunctions(options);
   // Numbers that are none (`undefined`, NaN) stay what they are: settling refuses them by name.
   const totals = new Map<string, number | undefined>();
   const sums = new Map<string, number>();
@@ -89,8 +86,8 @@ function checkStream(stream: unknown): void {
   );
 }
 
-function checkOptions<Chunk>(options: TrackOptions<Chunk>): TrackOptions<Chunk> {
-  const { usageOf, outputOf } = OPTIONS.check(options, "The options of track");
+function checkFunctions<Chunk>(options: TrackOptions<Chunk>): TrackOptions<Chunk> {
+  const { usageOf, outputOf } = options;
   for (const [name, given] of Object.entries({ usageOf, outputOf })) {
     if (given === undefined || typeof given === "function") continue;
     throw new ValidationError("options_invalid", `${name} of track is ${shown(given)}; give a function of a chunk.`);

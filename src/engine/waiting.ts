@@ -1,4 +1,5 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
+import { checkLeave, neededMilli } from "../domain/floor.ts";
 import type { BucketStore, Returned } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { AcquireWatch } from "./acquire-watch.ts";
@@ -39,14 +40,14 @@ async function attempts(acquirer: Attempts, clock: Clock, request: AcquireReques
   const deadlineMs = startedMs + checkWait(request.wait);
   let hasWaited = false;
   const waiting: Waiting = { waitedMs: () => (hasWaited ? clock.now() - startedMs : undefined) };
-  const turn = acquirer.room.enter(`${request.entityId}\n${request.resource}`);
+  const turn = acquirer.room.enter(`${request.entityId}\n${request.resource}`, checkLeave(request.leavePercent));
   const ask = () => {
     turn.asks();
     return acquirer.attempt(request, waiting);
   };
   try {
-    // Where no request waits, asking overtakes none.
-    let outcome = turn.isLineEmpty() ? await ask() : undefined;
+    // Where no request waits that goes before it, asking overtakes none.
+    let outcome = turn.isFirst() ? await ask() : undefined;
     if (outcome?.ok) return outcome;
     turn.join();
     hasWaited = true;
@@ -73,6 +74,8 @@ async function attempts(acquirer: Attempts, clock: Clock, request: AcquireReques
 
 /** One request that may have to wait. */
 interface Waiter {
+  /** What it must leave: who may take more goes first. */
+  readonly leavePercent: number;
   /** Ends its sleep; nothing, while it does not sleep. */
   wake: () => void;
   /** Whether something came back for good since it began to ask: then what it was told is out of date. */
@@ -103,8 +106,8 @@ interface RoomDeps {
 }
 
 /**
- * The requests of this process that wait for tokens, first come first served per bucket: only the head of a line asks the
- * store, so a large request is not starved by small ones that come after it.
+ * The requests of this process that wait for tokens, per bucket: those that must leave less go first, among them first come first
+ * served. Only the head of a line asks the store, so a large request is not starved by small ones that come after it.
  *
  * No return is missed. What comes back while the head asks is noted, and it asks again at once: its answer may be from before.
  */
@@ -125,9 +128,10 @@ export class WaitingRoom {
   }
 
   /** Before the first attempt, so that nothing is missed from then on. Call `leave` in the end, whatever the outcome. */
-  enter(key: string): Turn {
+  enter(key: string, leavePercent: number): Turn {
     const { lifecycle, clock } = this.#deps;
     const waiter: Waiter = {
+      leavePercent,
       wake: () => {},
       isOutdated: false,
       asked: undefined,
@@ -146,11 +150,12 @@ export class WaitingRoom {
       if (!lifecycle.isOpen) throw limiterClosed();
     };
     return {
-      isLineEmpty: () => !this.#lines.has(key),
+      isFirst: () => (this.#lines.get(key) ?? []).every((other) => other.leavePercent > leavePercent),
       join: () => {
         line = this.#lines.get(key) ?? [];
         if (line.length === 0) this.#lines.set(key, line);
-        line.push(waiter);
+        const after = line.findIndex((other) => other.leavePercent > leavePercent);
+        line.splice(after < 0 ? line.length : after, 0, waiter);
       },
       isHead: () => line?.[0] === waiter,
       asks: () => {
@@ -228,12 +233,13 @@ export class WaitingRoom {
     if (asked?.refused === undefined || asked.momentary.length === 0) return false;
     const { momentary, refused } = asked;
     const nowMs = this.#deps.clock.now();
-    return refused.by.every(({ bucket, state, take, taken, bypass }) => {
+    return refused.by.every(({ bucket, state, take, leavePercent, taken, bypass }) => {
       if (taken || bypass) return true;
       return take.every(({ limit: name, milli }) => {
         const held = findLimit(state, name);
         if (held === undefined || held.limit.soft) return true;
-        return availableMilli(state, held, nowMs) + amountOf(momentary, bucket.id, name) >= milli;
+        const levelMilli = availableMilli(state, held, nowMs) + amountOf(momentary, bucket.id, name);
+        return levelMilli >= neededMilli(milli, held.terms.capacityMilli, leavePercent);
       });
     });
   }
@@ -268,8 +274,8 @@ function waitOf({ retryAfterMs, statuses }: Refusal): number {
 
 /** The way of one request through the room. */
 interface Turn {
-  /** Whether no request waits for this bucket. */
-  isLineEmpty(): boolean;
+  /** Whether no request waits for this bucket that goes before this one. */
+  isFirst(): boolean;
   join(): void;
   isHead(): boolean;
   /** To be called as an attempt begins: what comes back from now on counts. */

@@ -117,7 +117,7 @@ export class WindowCounts {
   async #link(entityId: string, purpose: "write" | "question"): Promise<ChainLink> {
     const { acquirer, deps } = this.#parts;
     const question = { entityId, resource: this.#resource, limits: this.#limits };
-    const [link] = await acquirer.chain(question, deps.clock.now(), purpose);
+    const [link] = await acquirer.planner.chain(question, deps.clock.now(), purpose);
     return link as ChainLink;
   }
 

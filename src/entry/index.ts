@@ -54,7 +54,7 @@ export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
 export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
-export type { Question } from "../engine/question.ts";
+export type { Question, RequestQuestion } from "../engine/question.ts";
 export { type RateLimitHeaderOptions, rateLimitHeaders } from "../engine/rate-limit-headers.ts";
 export type { Refusal } from "../engine/refusal.ts";
 export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";

@@ -43,7 +43,7 @@ export interface ExtendRequest {
 
 const LEASE = new KnownNames<LeaseRequest>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true, wait: true, atomic: true },
-  ...{ requestId: true, signal: true, holdMs: true, onExpiry: true, idempotencyKey: true },
+  ...{ leavePercent: true, requestId: true, signal: true, holdMs: true, onExpiry: true, idempotencyKey: true },
 });
 export const SETTLE = new KnownNames<SettleRequest>({ consumed: true, also: true });
 export const ADJUST = new KnownNames<AdjustRequest>({ delta: true, also: true, idempotencyKey: true });

@@ -234,9 +234,11 @@ export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Tick
   return { ...claimed, ticket, bypass };
 }
 
-/** Further claims of a lease, one for each bucket: a total is charged the sum over the resources. */
+/** Further claims of a lease, which leave what its request had to leave, one for each bucket: a total is charged the sum over the resources. */
 export function claimsOf(record: LeaseRecord, shares: readonly Share[]): readonly Claim[] {
-  return summed(shares.map(({ at, amounts }) => ({ ...bucketAt(record, at), take: amounts })));
+  const { leavePercent } = record;
+  const leaving = leavePercent === undefined ? {} : { leavePercent };
+  return summed(shares.map(({ at, amounts }) => ({ ...bucketAt(record, at), ...leaving, take: amounts })));
 }
 
 /** Which of the claims on buckets a share is part of. */

@@ -10,10 +10,8 @@ import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 
 /** What of a record does not follow from what was taken. */
-export type LeaseTerms = Pick<
-  LeaseRecord,
-  "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs" | "onExpiry" | "requestId" | "idempotencyKey"
->;
+export type LeaseTerms = Pick<LeaseRecord, "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs"> &
+  Pick<LeaseRecord, "onExpiry" | "leavePercent" | "requestId" | "idempotencyKey">;
 
 /** Of what was wanted of a bucket, what a record goes by. */
 export type RecordedDemand = Pick<Demand, "bucket" | "set" | "limits" | "origin" | "take"> & {

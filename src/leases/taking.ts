@@ -171,6 +171,7 @@ class Draft implements PartsDraft {
     return {
       ...this.#ids,
       ...{ entityId: asked.entityId, openedAtMs: nowMs, onExpiry, requestId: asked.requestId, idempotencyKey },
+      ...(asked.leavePercent ? { leavePercent: asked.leavePercent } : {}),
       // Charged at once, it has no time to be up.
       expiresAtMs: nowMs + Math.max(1, holdMs),
     };

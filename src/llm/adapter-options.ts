@@ -1,5 +1,6 @@
 import type { OnUnavailable } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
@@ -50,6 +51,8 @@ export interface LimitModelOptions {
   };
   /** The longest time that a provider's 429 is believed, in ms. Default: 60000. */
   readonly clampMaxMs?: number;
+  /** How many percent of every hard limit a call must leave, from 0 to 99, of the provider's too. Default: 0. */
+  readonly leavePercent?: number;
   /** How long a call waits for tokens before it is refused, in ms. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
   /** `"block"`: an outage of the store refuses the call. `"allow"`: it passes uncounted. Default: what the limiter says. */
@@ -68,7 +71,7 @@ export interface CheckedOptions extends LimitModelOptions {
 
 const OPTIONS = new KnownNames<LimitModelOptions>({
   ...{ limiter: true, entityId: true, resource: true, weights: true, estimate: true, outputDefault: true },
-  ...{ provider: true, clampMaxMs: true, wait: true, onUnavailable: true, shadow: true },
+  ...{ provider: true, clampMaxMs: true, leavePercent: true, wait: true, onUnavailable: true, shadow: true },
 });
 
 const PROVIDER = new KnownNames<NonNullable<LimitModelOptions["provider"]>>({ entityId: true, resource: true });
@@ -112,7 +115,9 @@ function checkProvider(provider: LimitModelOptions["provider"], adapter: string,
   if (resource !== undefined && !isText(resource)) fail("provider.resource", resource, "give a name");
 }
 
-function checkPolicies({ wait, onUnavailable, shadow }: LimitModelOptions, adapter: string, fail: Fail): void {
+function checkPolicies(options: LimitModelOptions, adapter: string, fail: Fail): void {
+  const { wait, onUnavailable, shadow, leavePercent } = options;
+  checkLeave(leavePercent);
   if (wait !== undefined) {
     const { maxMs } = WAIT.check(wait, `wait of ${adapter}`);
     if (typeof maxMs !== "number" || !(maxMs >= 0)) fail("wait.maxMs", maxMs, "give milliseconds, 0 or more");

@@ -1,5 +1,6 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { measuresOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
@@ -21,12 +22,14 @@ export interface LimitToolOptions<Args extends readonly unknown[]> {
    * looked up for each call.
    */
   readonly consume?: Tokens | ((...args: Args) => Tokens | Promise<Tokens>);
+  /** How many percent of every hard limit a call must leave, from 0 to 99. Default: 0. */
+  readonly leavePercent?: number;
   /** How long to wait for tokens before refusing, in ms. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
 }
 
 const OPTIONS = new KnownNames<LimitToolOptions<never>>({
-  ...{ limiter: true, entityId: true, resource: true, consume: true, wait: true },
+  ...{ limiter: true, entityId: true, resource: true, consume: true, leavePercent: true, wait: true },
 });
 
 /**
@@ -42,7 +45,7 @@ export function limitTool<Args extends readonly unknown[], Result>(
   fn: (...args: Args) => Result | Promise<Result>,
   options: LimitToolOptions<Args>,
 ): (...args: Args) => Promise<Result> {
-  const { limiter, entityId, resource, consume, wait } = checkOptions(fn, options);
+  const { limiter, entityId, resource, consume, leavePercent, wait } = checkOptions(fn, options);
   const requestFor = async (from: Acquiring, args: Args): Promise<AcquireRequest> => {
     const whose = await valueFor(entityId, args);
     const what = resourceOf(resource === undefined ? `tool:${fn.name}` : await valueFor(resource, args));
@@ -50,6 +53,7 @@ export function limitTool<Args extends readonly unknown[], Result>(
     return {
       ...{ entityId: whose, resource: what },
       ...(tokens === undefined ? {} : { consume: tokens }),
+      ...(leavePercent === undefined ? {} : { leavePercent }),
       ...(wait === undefined ? {} : { wait }),
     };
   };
@@ -102,6 +106,7 @@ function checkOptions<Args extends readonly unknown[]>(
   if (consume !== undefined && typeof consume !== "function" && (typeof consume !== "object" || consume === null)) {
     throw invalid("consume", consume, "tokens by measure, or a function");
   }
+  checkLeave(options.leavePercent);
   if (wait !== undefined && !(Number.isSafeInteger(wait?.maxMs) && wait.maxMs >= 0)) {
     throw invalid("wait", wait, "{ maxMs } in whole milliseconds");
   }

@@ -87,9 +87,10 @@ export class LimitedCalls {
     { entityId, resource, consume }: TakenFrom,
     { call: { signal }, isShadow }: Attempt,
   ): Promise<readonly ChargedLease[] | "passed"> {
-    const { wait, onUnavailable } = this.#options;
+    const { wait, onUnavailable, leavePercent } = this.#options;
     const request: AcquireRequest & { readonly consume: Tokens } = {
       ...{ entityId, resource, consume },
+      ...(leavePercent === undefined ? {} : { leavePercent }),
       ...(wait === undefined || isShadow ? {} : { wait }),
       ...(signal === undefined ? {} : { signal }),
     };

@@ -63,7 +63,7 @@ class ToolLimits {
   }
 
   async #requestFor(limiter: Acquiring, call: ToolCall): Promise<AcquireRequest> {
-    const { entityId: whose, resource: what, consume, wait } = this.#options;
+    const { entityId: whose, resource: what, consume, leavePercent, wait } = this.#options;
     const entityId = typeof whose === "function" ? await whose(call.extra) : whose;
     const resource = resourceOf(typeof what === "function" ? await what(call) : (what ?? `tool:${call.tool}`));
     const tokens =
@@ -75,6 +75,7 @@ class ToolLimits {
     return {
       ...{ entityId, resource },
       ...(tokens === undefined ? {} : { consume: tokens }),
+      ...(leavePercent === undefined ? {} : { leavePercent }),
       ...(wait === undefined ? {} : { wait }),
       // Canceled by the client, or the connection is gone. Some transports have none.
       ...(call.extra?.signal === undefined ? {} : { signal: call.extra.signal }),

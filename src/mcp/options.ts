@@ -3,6 +3,7 @@ import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/proto
 import type { ServerNotification, ServerRequest } from "@modelcontextprotocol/sdk/types.js";
 import type { Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
@@ -33,12 +34,14 @@ export interface LimitToolsOptions {
    * looked up for each call.
    */
   readonly consume?: Tokens | ((call: ToolCall) => Tokens | Promise<Tokens>);
+  /** How many percent of every hard limit a call must leave, from 0 to 99. Default: 0. */
+  readonly leavePercent?: number;
   /** How long to wait for tokens before refusing, in ms; a call that is canceled waits no longer. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
 }
 
 const OPTIONS = new KnownNames<LimitToolsOptions>({
-  ...{ limiter: true, entityId: true, resource: true, consume: true, wait: true },
+  ...{ limiter: true, entityId: true, resource: true, consume: true, leavePercent: true, wait: true },
 });
 
 export function checkServer(server: McpServer): void {
@@ -62,6 +65,7 @@ export function checkOptions(options: LimitToolsOptions): LimitToolsOptions {
   if (consume !== undefined && typeof consume !== "function" && (typeof consume !== "object" || consume === null)) {
     throw invalid("consume", consume, "tokens by measure, or a function");
   }
+  checkLeave(options.leavePercent);
   if (wait !== undefined && !(Number.isSafeInteger(wait?.maxMs) && wait.maxMs >= 0)) {
     throw invalid("wait", wait, "{ maxMs } in whole milliseconds");
   }

@@ -53,6 +53,7 @@ interface FixedCost {
   readonly resource: string;
   readonly limits: readonly Limit[] | undefined;
   readonly consume: Tokens;
+  readonly leavePercent: number | undefined;
 }
 
 /** One request, and what it is decided by. */
@@ -74,7 +75,8 @@ export class Gate<In> {
 
   constructor(options: CheckedOptions<In>) {
     this.#options = options;
-    this.#isFixed = ![options.resource, options.limits, options.consume].some((each) => typeof each === "function");
+    const { resource, limits, consume, leavePercent } = options;
+    this.#isFixed = ![resource, limits, consume, leavePercent].some((each) => typeof each === "function");
     this.#limiter = options.limiter;
     if (!isPromise(options.limiter)) {
       this.#acquirer = partsIfLimiter(options.limiter)?.acquirer;
@@ -167,16 +169,16 @@ export class Gate<In> {
   }
 
   #fixed(entityId: string): AcquireRequest {
-    const { resource, limits, consume } = this.#options as FixedCost;
-    return limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
+    return requestOf(entityId, this.#options as FixedCost);
   }
 
   async #asked(entityId: string, input: In): Promise<AcquireRequest> {
-    const { resource: named, limits: listed, consume: given } = this.#options;
+    const { resource: named, limits: listed, consume: given, leavePercent: left } = this.#options;
     const resource = typeof named === "function" ? resourceOf(await named(input)) : named;
     const limits = typeof listed === "function" ? await listed(input) : listed;
     const consume = typeof given === "function" ? await given(input) : (given ?? oneOfEach(limits ?? []));
-    return limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
+    const leavePercent = typeof left === "function" ? await left(input) : left;
+    return requestOf(entityId, { resource, limits, consume, leavePercent });
   }
 
   #waiting(asked: AcquireRequest, arrival: Arrival, shadow: boolean): AcquireRequest {
@@ -223,6 +225,12 @@ export class Gate<In> {
     if (answer === undefined) throw error;
     return shadow ? PASSED : { kind: "refused", answer };
   }
+}
+
+// Nearly every request has three names or four, and is made of no others.
+function requestOf(entityId: string, { resource, limits, consume, leavePercent }: FixedCost): AcquireRequest {
+  const request = limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
+  return leavePercent === undefined ? request : { ...request, leavePercent };
 }
 
 const SKIPPED: Decision = { kind: "skipped" };

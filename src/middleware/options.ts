@@ -1,5 +1,6 @@
 import { amountsOf, type Tokens } from "../domain/amounts.ts";
 import { type RateLimitExceeded, ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { measuresOf } from "../domain/measures.ts";
@@ -71,6 +72,11 @@ export interface RateLimitOptions<In> {
   readonly limits?: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>);
   /** Whole tokens by measure. Default: 1 of each measure of `limits`; without `limits` it must be given. */
   readonly consume?: Tokens | ((input: In) => MaybePromise<Tokens>);
+  /**
+   * How many percent of every hard limit must be left after the request, from 0 to 99: what is kept for requests that
+   * leave less. Default: 0.
+   */
+  readonly leavePercent?: number | ((input: In) => MaybePromise<number>);
   /** How long to wait for tokens before refusing, in ms. The wait ends when the client leaves. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
   /** True: the request is not limited and has no header fields. Default: never. */
@@ -109,6 +115,8 @@ export interface CheckedOptions<In>
   readonly limits: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>) | undefined;
   /** Undefined: 1 of each of the limits that the function answers. */
   readonly consume: Tokens | ((input: In) => MaybePromise<Tokens>) | undefined;
+  /** Undefined: nothing must be left. */
+  readonly leavePercent: number | ((input: In) => MaybePromise<number>) | undefined;
   readonly shadow: boolean | ((input: In) => MaybePromise<boolean>);
   readonly givesBackOn: (outcome: RequestOutcome) => MaybePromise<boolean>;
   /** Undefined: no header fields but `Retry-After`. */
@@ -120,6 +128,7 @@ const NAMES = {
   ...{ limiter: true, key: true, resource: true, limits: true, consume: true, wait: true, skip: true, shadow: true },
   ...{
     giveBackOn: true,
+    leavePercent: true,
     headers: true,
     levels: true,
     units: true,
@@ -145,6 +154,8 @@ export function checkOptions<In>(options: RateLimitOptions<In>, further: readonl
     throw invalid("onUnavailable", onUnavailable, '"block" or "allow"');
   }
   checkWait(wait);
+  const { leavePercent } = options;
+  if (typeof leavePercent !== "function") checkLeave(leavePercent);
   const { levels = "own", units = {}, shadow = false, resource = "http" } = options;
   if (typeof shadow !== "boolean" && typeof shadow !== "function")
     throw invalid("shadow", shadow, "true, false or a function");
@@ -160,6 +171,7 @@ export function checkOptions<In>(options: RateLimitOptions<In>, further: readonl
   }
   return {
     ...{ limiter, key, skip, onUnavailable, onRefused, onClosed, levels, shadow, limits: checkedLimits },
+    leavePercent: leavePercent === 0 ? undefined : leavePercent,
     ...(wait === undefined ? {} : { wait }),
     resource: typeof resource === "function" ? resource : resourceOf(resource),
     consume: consume ?? (typeof checkedLimits === "object" ? oneOfEach(checkedLimits) : undefined),

@@ -87,6 +87,8 @@ export interface BatchClaim {
   /** Null: nothing is asked of that limit. */
   readonly amounts: readonly (number | null)[];
   readonly bypass: boolean;
+  /** Of a take: so many percent of every hard limit that it takes from must be left. */
+  readonly leavePercent: number;
   /** Of a credit: in which period each amount was taken. `skip`: it is not given back. Undefined: all are given back. */
   readonly pins: readonly (BatchPin | "skip" | undefined)[] | undefined;
   /** Of a credit: the instant for which that was decided; a row of a later epoch is answered `again`. */

@@ -15,6 +15,8 @@ export interface Claim extends LimitedBucket {
   readonly limits?: readonly Limit[];
   /** Let through and counted as usage; nothing is debited, and nothing can be short. */
   readonly bypass: boolean;
+  /** So many percent of every hard limit that it takes from must be left after it; absent: nothing must. */
+  readonly leavePercent?: number;
   /**
    * Whether configuration of this level, and of those above it that are no claims, was read consistently for this very request.
    * A store that announces changes on its buckets cannot announce them on one that is not there: it makes none without this,

@@ -13,11 +13,17 @@ export interface InPlaceTakes {
    * answers why.
    */
   takeOne(
-    of: LimitedBucket,
+    of: PlacedBucket,
     take: readonly Amount[],
     nowMs: number,
     generation: number | undefined,
   ): TakenInPlace | undefined;
+}
+
+/** A bucket that is asked for again and again by the same object. */
+export interface PlacedBucket extends LimitedBucket {
+  /** Where the store last found it, for the store alone. */
+  place?: unknown;
 }
 
 /** Buckets that may have the shortest way. */

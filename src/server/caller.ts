@@ -1,3 +1,5 @@
+import { checkLeave } from "../domain/floor.ts";
+import { given } from "./page.ts";
 import { Problem } from "./problem.ts";
 import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./token-entry.ts";
 
@@ -8,6 +10,8 @@ export interface Caller {
   readonly namespaces: readonly string[] | "*";
   readonly scopes: readonly Scope[];
   readonly expiresAtMs?: number;
+  /** What its requests must leave at least. */
+  readonly leavePercent?: number;
   /** Absent: the service is open. */
   readonly token?: TokenEntry;
 }
@@ -16,8 +20,8 @@ export interface Caller {
 export const LOCAL: Caller = { id: LOCAL_ID, namespaces: "*", scopes: SCOPES };
 
 export function callerOf(token: TokenEntry): Caller {
-  const { id, namespaces, scopes, expiresAtMs } = token;
-  return { id, namespaces, scopes, token, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) };
+  const { id, namespaces, scopes, expiresAtMs, leavePercent } = token;
+  return { id, namespaces, scopes, token, ...given({ expiresAtMs, leavePercent }) };
 }
 
 /** `what`: that which needs the scope, as the subject of a sentence. */
@@ -26,6 +30,13 @@ export function requireScope({ id, scopes }: Caller, scope: Scope, what: string)
   throw new Problem("insufficient_scope", `The token ${id} lacks the scope ${scope}, which ${what} needs.`, {
     members: { scope },
   });
+}
+
+/** What a request must leave: what it says itself or what its token says, whichever is more. Undefined: neither says anything. */
+export function leaveOf({ leavePercent }: Caller, asked: number | undefined): number | undefined {
+  // What is not valid is told as such, however much the token says.
+  const own = asked === undefined ? undefined : checkLeave(asked);
+  return own === undefined || (leavePercent ?? 0) > own ? leavePercent : own;
 }
 
 /** Before the namespace is looked up, so that nobody learns which ones there are. */

@@ -18,4 +18,6 @@ export interface TokenEntry {
   readonly scopes: readonly Scope[];
   /** When it expires, in ms since 1970. Default: never. */
   readonly expiresAtMs?: number;
+  /** What its requests must leave at least, from 0 to 99: the larger of this and the request's own counts. Default: 0. */
+  readonly leavePercent?: number;
 }

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ValidationError } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { checkNamespace, checkPrincipal, shown } from "../domain/names.ts";
 import { LOCAL_ID, SCOPES, type TokenEntry } from "./token-entry.ts";
 
@@ -70,13 +71,13 @@ export function checkTokens(tokens: unknown, where: string): TokenEntry[] {
   return entries;
 }
 
-const KEYS: readonly string[] = ["id", "sha256", "namespaces", "scopes", "expiresAtMs"];
+const KEYS: readonly string[] = ["id", "sha256", "namespaces", "scopes", "expiresAtMs", "leavePercent"];
 
 function checkEntry(given: unknown, where: string): TokenEntry {
   const entry = objectOf(given, where);
   const unknown = Object.keys(entry).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) throw invalid(`${where} has the unknown key ${shown(unknown)}; known: ${KEYS.join(", ")}`);
-  const { id, sha256, namespaces, scopes, expiresAtMs } = entry;
+  const { id, sha256, namespaces, scopes, expiresAtMs, leavePercent } = entry;
   checkedBy(where, () => checkPrincipal(id));
   if (id === LOCAL_ID)
     throw invalid(`${where} has the id "local", which is reserved for services without tokens; choose another`);
@@ -90,6 +91,7 @@ function checkEntry(given: unknown, where: string): TokenEntry {
       `expiresAtMs of ${where} is ${shown(expiresAtMs)}; give whole milliseconds since 1970, or leave it out`,
     );
   }
+  checkedBy(where, () => checkLeave(leavePercent));
   return entry as unknown as TokenEntry;
 }
 

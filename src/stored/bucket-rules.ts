@@ -10,12 +10,13 @@ import {
   freshBucket,
   overdrawnOf,
   takeFrom,
+  takeLeaving,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
-import { bypassOf, overdraftOf } from "../domain/usage.ts";
+import { countName } from "../domain/usage-counters.ts";
 import type { Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
 
@@ -59,8 +60,13 @@ export function earlierOnSame(claims: readonly Claim[], index: number): number {
 }
 
 /** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
-export function taken(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {
-  return bypass ? touched(state) : takeFrom(state, take, nowMs);
+export function taken(
+  state: BucketState,
+  { take, bypass, leavePercent }: Claim,
+  nowMs: number,
+): BucketState | undefined {
+  if (bypass) return touched(state);
+  return leavePercent === undefined ? takeFrom(state, take, nowMs) : takeLeaving(state, take, nowMs, leavePercent);
 }
 
 /** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
@@ -100,11 +106,11 @@ export function countedOfTake(state: BucketState, { take, bypass }: Claim, nowMs
   if (bypass) return countedOf(take, bypass);
   const overdrawn = overdrawnOf(state, take, nowMs);
   if (overdrawn.length === 0) return take;
-  return [...take, ...overdrawn.map((limit) => ({ limit: overdraftOf(limit), milli: 1000 }))];
+  return [...take, ...overdrawn.map((limit) => ({ limit: countName("overdrafts", limit), milli: 1000 }))];
 }
 
 /** What usage counts of amounts that are debited or given back. */
 export function countedOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
   if (!bypass) return amounts;
-  return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: bypassOf(limit), milli }))];
+  return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: countName("bypassed", limit), milli }))];
 }

@@ -95,6 +95,7 @@ export function claimOf(
     origin: isCredit ? undefined : decisiveOrigin(of, record),
     amounts: placed(shape, amounts),
     bypass: of.bypass,
+    leavePercent: kind === "take" ? ((of as Claim).leavePercent ?? 0) : 0,
     pins: isCredit ? pinsOf(shape, amounts, (of as Held).ticket, judgedMs, context) : undefined,
     judgedMs,
     strays: [

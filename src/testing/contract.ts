@@ -6,6 +6,7 @@ import { changeLevelsContract } from "./contract-change-levels.ts";
 import { changedLimitsContract } from "./contract-changed-limits.ts";
 import { configContract } from "./contract-config.ts";
 import { entityContract } from "./contract-entities.ts";
+import { floorsContract } from "./contract-floors.ts";
 import { giveBackContract } from "./contract-give-back.ts";
 import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
@@ -48,6 +49,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("limits that come back", rememberedContract);
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
+  under("floors", floorsContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

@@ -285,7 +285,7 @@ export class ModelBucket {
   }
 
   /** Whether every amount could be taken at a reading, with a millitoken to spare: then a refusal is wrong. */
-  surelyFits(amounts: readonly Amount[], readingMs: number): boolean {
+  surelyFits(amounts: readonly Amount[], readingMs: number, leavePercent: number): boolean {
     return amounts.every(({ limit, milli }) =>
       // It is certain only where it fits in all.
       this.#candidates(limit).every((model) => {
@@ -293,7 +293,7 @@ export class ModelBucket {
         const level = model.levelMilli(readingMs);
         // A full limit holds its brim to the millitoken.
         const spare = level === model.brimMilli ? 0n : 1n;
-        return level >= BigInt(milli) + spare;
+        return level >= BigInt(milli) + floorOf(model, leavePercent) + spare;
       }),
     );
   }
@@ -387,4 +387,9 @@ export class ModelBucket {
     const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
     for (const limit of all) limit.advance(this.#epochMs);
   }
+}
+
+/** What must be left of a limit, rounded up. */
+export function floorOf({ brimMilli }: ModelLimit, leavePercent: number): bigint {
+  return (brimMilli * BigInt(leavePercent) + 99n) / 100n;
 }

@@ -1,8 +1,10 @@
 import { levelMilli } from "../bucket/level.ts";
-import { credit, debit, take } from "../bucket/take.ts";
+import { credit, debit, take, takeAbove } from "../bucket/take.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { HOUR_MS, overdraftOf } from "../domain/usage.ts";
+import { floorMilli } from "../domain/floor.ts";
+import { HOUR_MS } from "../domain/usage.ts";
+import { countName } from "../domain/usage-counters.ts";
 import type {
   Batch,
   BatchClaim,
@@ -167,7 +169,9 @@ function changed(
     const tokensMilli = level.soft
       ? (debit(level, level, elapsedMs, asked) ?? level.tokensMilli)
       : kind === "take"
-        ? take(level, level, elapsedMs, asked)
+        ? claim.leavePercent === 0
+          ? take(level, level, elapsedMs, asked)
+          : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
     if (tokensMilli === undefined) {
       if (kind === "take") isShort = true;
@@ -176,7 +180,7 @@ function changed(
     }
     const after = { ...level, countedMilli, tokensMilli };
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
-      overdrawn.push({ limit: overdraftOf(level.name), milli: 1000 });
+      overdrawn.push({ limit: countName("overdrafts", level.name), milli: 1000 });
     }
     if (level.windowMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);

@@ -1,9 +1,10 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Retention } from "../domain/retention.ts";
-import type { BatchStore, DraftedLease } from "../ports/batch-store.ts";
+import type { BatchStore, DraftedLease, VersionedRow } from "../ports/batch-store.ts";
 import type { BucketStore } from "../ports/bucket-store.ts";
 import type { LeaseForm } from "../ports/lease-form.ts";
+import type { RecordStore } from "../ports/record-store.ts";
 import type { Store } from "../ports/store.ts";
 import type { Digest, Random, Turns } from "../ports/system.ts";
 import { namespacePut } from "../records/bodies.ts";
@@ -21,7 +22,7 @@ import { RecordTable } from "./record-table.ts";
 import { StraightStore } from "./straight-store.ts";
 
 /** What all processes on one store share: takes in batches, and records. */
-export interface StraightWorld {
+interface StraightWorld {
   readonly batches: StraightStore;
   readonly records: RecordTable;
 }
@@ -31,6 +32,12 @@ export function straightWorld(serverMs: () => number): StraightWorld {
   const records = new RecordTable();
   records.putAtOnce(REGISTRY, namespacePut(DEFAULT));
   return { batches: new StraightStore(serverMs, records), records };
+}
+
+/** The same, wherever it is kept: rows of buckets by namespace and id, for whoever looks at them between two steps. */
+export interface StraightSite {
+  readonly batches: { readonly rows: ReadonlyMap<string, VersionedRow> };
+  readonly records: RecordStore;
 }
 
 /** One process on it. */
@@ -49,7 +56,7 @@ interface StraightProcess {
 }
 
 /** A whole store on takes in batches, as one on a database is, in memory. */
-export function openStraight({ batches, records }: StraightWorld, process: StraightProcess): Store {
+export function openStraight({ batches, records }: StraightSite, process: StraightProcess): Store {
   const { line, calendar, retention, leaseForm, ...rest } = process;
   const parts = recordParts(records);
   const takes = new StraightTakes({

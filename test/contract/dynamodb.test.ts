@@ -1,3 +1,4 @@
+import { before } from "node:test";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
@@ -6,17 +7,23 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { describeStore } from "../../src/testing/contract.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { TableImage } from "../dynamodb/table-image.ts";
 
 const calendar = createCalendar();
 
 await describeDynamo("on DynamoDB", ({ client, newTable }) => {
-  describeStore("dynamodb", async () => {
+  const base = { client, clock: systemClock, random: Math.random, ids: systemRandom };
+  // A table for all stories, made what it was before each: to make and delete one takes longer than most of them.
+  let image: TableImage;
+  before(async () => {
     // The stories are told in the past: a table that removes what has expired would remove what they are about.
     const table = await newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
-    const base = { client, table, clock: systemClock, random: Math.random, ids: systemRandom };
-    await prepareTable({ ...base, version: "0.0.0", timeoutMs: 10_000 });
+    await prepareTable({ ...base, table, version: "0.0.0", timeoutMs: 10_000 });
+    image = await TableImage.of(client, table);
+  });
+  describeStore("dynamodb", () => {
     const options = {
-      ...base,
+      ...{ ...base, table: image.table },
       ...{ calendar, coalesce: true, exact: false, shared: false, denyMemoryMs: 0 },
       // DynamoDB Local shares its machine with everything else that is tested.
       ...{ timeoutMs: 10_000, adminTimeoutMs: 30_000 },
@@ -29,7 +36,7 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
       another: () => dynamoOver(options),
       close: async () => {
         await store.close();
-        await client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
+        await image.restore();
       },
     };
   }, ["generation", "pastHours"]);

@@ -53,8 +53,8 @@ test("the package is lean: small, in few files, without source maps, and install
   // 5.7 MB, 19.6 MB and 3,050 files before library and command line were one bundle, and a declaration was there once.
   // 1.2 MB before the entries for frameworks, LLM clients, telemetry and other machines.
   assert.ok(packedBytes < 1_500_000, `${packedBytes} bytes packed`);
-  // 3.5 MB before those entries, 3.6 MB before PostgreSQL.
-  assert.ok(bytes < 3_800_000, `${bytes} bytes`);
+  // 3.5 MB before those entries, 3.6 MB before PostgreSQL, 3.8 MB before floors and streams that a client tracks.
+  assert.ok(bytes < 3_830_000, `${bytes} bytes`);
   assert.ok(files.length < 460, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
@@ -424,7 +424,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Quotas cut by windows far between, plans that were deleted, changes that are made only where nothing else changed: 1 kB.
   // Buckets, entities and usage in order as they come, so that a page costs what it shows: 2 kB.
   // Rules of a row that are the same on every store, and kinds of limits in tables: 1 kB.
-  assert.ok(store.bytes < 88_500, `${store.bytes} bytes`);
+  // Requests that leave something for others, a table of counters, buckets that are found again: 2 kB.
+  assert.ok(store.bytes < 90_500, `${store.bytes} bytes`);
   assert.deepEqual(store.imports, []);
   // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
   const limiter = await bundled(
@@ -443,7 +444,7 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // 212 kB before streams that a lease tracks, and header fields.
   // What channels say of whole requests, waits and leases: 2 kB.
   // A share of every limit during an outage: 4 kB. Plain requests that need no generator, limits that are not checked twice: 2 kB.
-  assert.ok(limiter.bytes < 225_000, `${limiter.bytes} bytes`);
+  assert.ok(limiter.bytes < 229_500, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
@@ -456,7 +457,8 @@ test("a client over HTTP is bundled for a browser without the library, and witho
   );
   assert.deepEqual([imports, text.match(/node:\w+/g)], [[], null]);
   // A third of it are errors with their sentences.
-  assert.ok(bytes < 24_000, `${bytes} bytes`);
+  // Streams that a lease tracks: 3 kB.
+  assert.ok(bytes < 27_500, `${bytes} bytes`);
 });
 
 test("the middleware of a framework adds little to a bundle with a limiter, and needs neither its framework nor Node", async () => {
@@ -467,11 +469,12 @@ test("the middleware of a framework adds little to a bundle with a limiter, and 
     const alone = await bundled(program);
     assert.deepEqual([alone.imports, alone.warnings], [[], []], name);
     // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests; 73 before
-    // requests on memory were decided without a promise.
-    assert.ok(alone.bytes < 75_500, `${name}: ${alone.bytes} bytes`);
+    // requests on memory were decided without a promise; 75.5 before `leavePercent`.
+    assert.ok(alone.bytes < 76_400, `${name}: ${alone.bytes} bytes`);
     const { bytes } = await bundled(program + limiter);
-    // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides.
-    assert.ok(bytes - without < 19_700, `${name} adds ${bytes - without} bytes`);
+    // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides,
+    // and all of them `leavePercent`.
+    assert.ok(bytes - without < 20_100, `${name} adds ${bytes - without} bytes`);
   }
 });
 

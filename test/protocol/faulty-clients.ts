@@ -176,7 +176,7 @@ export function takeIntent(claim: Claim, readingMs: number): Intent {
     configConfirmed: false,
     checksAccess: false,
     moves: claim.take.map(({ limit, milli }) => ({ limit, milli, whenShort: "refuse" })),
-    usage: { ...NO_USAGE, requests: 1, counted: claim.take },
+    usage: { ...NO_USAGE, requests: 1, counters: claim.take },
     parts: [{ of: claim, kind: "take", amounts: claim.take }],
     nonce: undefined,
     birth: undefined,

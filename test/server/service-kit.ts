@@ -118,15 +118,15 @@ export async function eventsOf(url: string, path: string, headers: Readonly<Reco
     }
     return frames.shift();
   };
-  /** The next event of such a type. */
+  /** The next event of one of these types, of any where none is given. */
   const next = async (
-    type?: string,
+    ...types: readonly string[]
   ): Promise<{ id: string; event: string; data: Record<string, unknown> } | undefined> => {
     for (;;) {
       const got = await frame();
       if (got === undefined) return undefined;
       const fields = Object.fromEntries(got.split("\n").map((line) => line.split(/: (.*)/s, 2)));
-      if (fields.event !== undefined && (type === undefined || fields.event === type)) {
+      if (fields.event !== undefined && (types.length === 0 || types.includes(fields.event))) {
         return { id: fields.id, event: fields.event, data: JSON.parse(fields.data) };
       }
     }

@@ -1,6 +1,7 @@
 import { testMutants } from "./catching.ts";
 import { CHANGE_MUTANTS } from "./change-mutants.ts";
 import { CODE_MUTANTS } from "./code-mutants.ts";
+import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
 import { TOTAL_MUTANTS } from "./total-mutants.ts";
@@ -28,6 +29,6 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 testMutants(
-  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS },
+  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...FLOOR_MUTANTS, ...CODE_MUTANTS },
   { store: "memory", seedsMax: 400, caughtBy: CAUGHT_BY },
 );

@@ -278,7 +278,8 @@ export function checkAbove(scene: Scene, error: unknown): void {
   journal.violation(`${operation.name} was told off, although it can fit: ${error.message}`);
 }
 
-const ABOVE = /^(\d+) of "(\w+)" for (\S+) on (\S+) can never be granted: (?:its parent (\S+) has)?/;
+const ABOVE =
+  /^(\d+) of "(\w+)"(?: with \d+ % to be left)? for (\S+) on (\S+) can never be granted: (?:its parent (\S+) has)?/;
 
 /** What was asked of one limit, and by which limits: those that were sent, or, from memory, those there are or were. */
 function askedOf(
@@ -290,7 +291,8 @@ function askedOf(
   const sent =
     claim === undefined ? [] : [{ ...claim.origin, limits: claim.set.limits, changedMs: claim.origin.changedMs }];
   const bucketId = `${entityId}\n${resource}`;
-  const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n };
+  const leavePercent = BigInt(operation.request?.leavePercent ?? 0);
+  const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n, leavePercent };
   // Where it, or another of its process, read configuration since it sent that, it may go by that or by what was read.
   if (claim !== undefined && !operation.hasRead) return { ...asked, by: sent };
   // Limits of a request count from that request on, and stored ones again from the next request after it: no bucket is newer.

@@ -114,6 +114,11 @@ export class Client {
     return this.#connection === other.#connection;
   }
 
+  /** Whether its process has died by itself. */
+  get isDead(): boolean {
+    return this.#connection.isDead?.() ?? false;
+  }
+
   /** How long a call of the engine may take. */
   get timeoutMs(): number {
     return this.#connection.timeoutMs;

@@ -37,7 +37,7 @@ import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./condi
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
-import { kindIn } from "./model-questions.ts";
+import { belowFloor, kindIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
@@ -177,6 +177,7 @@ export class ConditionalRecorder {
       const isGathered = items.length > new Set(items.map(({ key }) => key.bucket.id)).size;
       if (isGathered) this.#context.journal.count("gathers");
       for (const change of items) this.#wrote(change);
+      this.#leavesOfAll(items);
     }
   }
 
@@ -232,6 +233,7 @@ export class ConditionalRecorder {
     const image = this.#decoded(key, after);
     for (const [i, part] of parts.entries()) {
       this.#moved(key, model, part, { trace, before, after, atMs });
+      this.#leaves(key, model, part, { readingMs: trace.readingMs, shards: image.shardCount });
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
       const counted = this.#calls.countedFor(part.of);
       this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted);
@@ -246,6 +248,40 @@ export class ConditionalRecorder {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
     }
     this.#shards.set(itemId(key), { key, model, count: image.shardCount, calendar });
+  }
+
+  /** A request with a floor leaves it: of a bucket in shards the whole, which is judged once all of them are written. */
+  #leaves(
+    key: ItemKey,
+    model: ModelBucket,
+    { of, kind, amounts }: Part,
+    { readingMs, shards }: { readonly readingMs: number; readonly shards: number },
+  ): void {
+    const { leavePercent = 0 } = of as Claim;
+    if (kind !== "take" || of.bypass || leavePercent === 0) return;
+    this.#context.journal.count("takes with a floor");
+    if (shards === 1) this.#tell(key, belowFloor(model, amounts, readingMs, leavePercent));
+  }
+
+  /** The same for a bucket in shards, each to within a millitoken. */
+  #leavesOfAll(items: readonly AppliedChange[]): void {
+    for (const { key, trace } of items) {
+      for (const { of, kind, amounts } of trace?.parts ?? []) {
+        const { leavePercent = 0, bypass } = of as Claim;
+        const shards = this.#shardsOf(key.bucket.id).map(({ model }) => model);
+        if (kind !== "take" || bypass || leavePercent === 0 || shards.length < 2 || trace === undefined) continue;
+        this.#context.journal.count("takes with a floor from shards");
+        for (const { limit: name } of amounts) {
+          const limits = shards.flatMap((model) => model.limit(name) ?? []);
+          if (limits.length < shards.length || limits.some(({ limit }) => limit.soft)) continue;
+          const held = limits.reduce((sum, limit) => sum + limit.levelMilli(trace.readingMs), 0n);
+          const brim = limits.reduce((sum, { brimMilli }) => sum + brimMilli, 0n);
+          const floor = (brim * BigInt(leavePercent) + 99n) / 100n;
+          if (held + BigInt(shards.length) >= floor) continue;
+          this.#tell(key, [`${held} of ${name} are left where ${floor} had to be`]);
+        }
+      }
+    }
   }
 
   #modelFor(

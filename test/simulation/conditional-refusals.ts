@@ -116,11 +116,15 @@ export class RefusalWatch {
   }
 
   #allFit(claims: readonly Claim[], readingMs: number): boolean {
-    return claims.every(({ bucket, set, origin, take, bypass }) => {
+    return claims.every(({ bucket, set, origin, take, bypass, leavePercent = 0 }) => {
       if (bypass) return true;
       const shards = this.#buckets.shardsOf(bucket.id);
       if (shards.length === 0) {
-        return new ModelBucket(set, origin, readingMs, this.#buckets.calendar).surelyFits(take, readingMs);
+        return new ModelBucket(set, origin, readingMs, this.#buckets.calendar).surelyFits(
+          take,
+          readingMs,
+          leavePercent,
+        );
       }
       const isKnown = shards.every((model) => readingMs < model.nextBoundaryMs && goesBy(model, set.limits));
       // Limits that were lowered and raised again look the same as before, and have cut what was there.
@@ -131,7 +135,9 @@ export class RefusalWatch {
         if (shards[0]?.limit(limit)?.limit.soft) return true;
         // What one owes the others do not pay in thought; rounding is a millitoken each.
         if (levels.some((level) => level < 0n)) return false;
-        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + 2 * shards.length);
+        const brim = shards.reduce((sum, model) => sum + (model.limit(limit)?.brimMilli ?? 0n), 0n);
+        const floor = (brim * BigInt(leavePercent) + 99n) / 100n;
+        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + 2 * shards.length) + floor;
       });
     });
   }

@@ -37,6 +37,8 @@ export interface Connection {
   readonly configAgeMs: number;
   /** Of a store made of conditional writes. */
   readonly protocol: ProtocolBuckets | undefined;
+  /** Whether its process has died by itself; absent: it does not. */
+  isDead?(): boolean;
   crash(): void;
   /** The next debit is refused as often as it is tried. */
   refuseDebits?(): void;

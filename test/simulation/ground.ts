@@ -45,17 +45,23 @@ export interface Ground {
   happenings(random: () => SeededRandom): readonly (readonly [weight: number, name: string, act: () => void])[];
 }
 
+/** Of several handles: how clients get to each. */
+interface HandledGround extends Ground {
+  readonly connectors: readonly Connector[];
+}
+
 /** A store that applies a call as a whole, reached by one or several handles. */
 export function groundOn(
   handles: readonly Store[],
   joins: boolean,
   { journal, truth, mosts, mutant }: GroundContext,
   late: LateReadings = "in their own hour",
-): Ground {
+): HandledGround {
   const recorder = new Recorder(journal, truth, mosts, calendar, late);
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];
+  const connectors = recorded.map(faultyLine);
   return {
     whole,
     together: joins ? [1, 1, 1, 2, 4] : [1],
@@ -69,7 +75,8 @@ export function groundOn(
     lastProblems: () => [],
     shards: () => 1,
     setup: faultyLine(whole),
-    connector: (random) => faultyLine(random.pick(recorded)),
+    connectors,
+    connector: (random) => random.pick(connectors),
     happenings: () => [],
   };
 }

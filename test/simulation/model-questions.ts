@@ -1,5 +1,5 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { floorOf, type ModelBucket } from "../../src/testing/model-bucket.ts";
 import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.ts";
 
 /** What kind of limit that is, for the tally. */
@@ -25,5 +25,22 @@ export function overdrawnIn(
     const isNear = level >= -1n && level <= 0n;
     if ((isNear || model.isDoubted(name)) && stored !== undefined) level = storedMilli(stored, state.epochMs, nowMs);
     return level < 0n ? [name] : [];
+  });
+}
+
+/** Where less is left than a request had to leave, now that it was granted with this reading; to within a millitoken. */
+export function belowFloor(
+  model: ModelBucket,
+  amounts: readonly Amount[],
+  readingMs: number,
+  leavePercent: number,
+): string[] {
+  if (leavePercent === 0) return [];
+  return amounts.flatMap(({ limit: name }) => {
+    const limit = model.limit(name);
+    // Where the store may have forgotten the limit, or begun it anew, it is not known what it held.
+    if (limit === undefined || limit.limit.soft || model.isDoubted(name)) return [];
+    const [level, floor] = [limit.levelMilli(readingMs), floorOf(limit, leavePercent)];
+    return level + 1n < floor ? [`${level} of ${name} are left where ${floor} had to be`] : [];
   });
 }

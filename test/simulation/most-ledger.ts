@@ -26,6 +26,8 @@ export interface AskedOf {
   readonly bucketId: string;
   readonly limit: string;
   readonly milli: bigint;
+  /** What must be left. */
+  readonly leavePercent: bigint;
   /** By what it may have been asked: several, where it was not sent, or configuration may have been read since. */
   readonly by: readonly AskedBy[];
 }
@@ -84,7 +86,7 @@ export class MostLedger {
     return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs, metMs }) => {
       const { limit: held, toppedUpMilli: boughtMilli = 0n } = limits.get(asked.limit) ?? {};
       const toppedUpMilli = readingMs < untilMs ? boughtMilli : 0n;
-      const isOver = (limit: Limit) => isAbove(limit, asked.milli, toppedUpMilli);
+      const isOver = (limit: Limit) => isAbove(limit, asked, toppedUpMilli);
       return asked.by.some((one) => {
         const own = one.limits.filter(({ name }) => name === asked.limit);
         // A claim whose limits are newer goes by its own, whatever a clock ahead has read; so does one for a bucket that is to be made.
@@ -107,7 +109,8 @@ const NOTHING: Standing = {
   ...{ untilMs: Number.POSITIVE_INFINITY, asOfMs: Number.NEGATIVE_INFINITY, metMs: Number.NEGATIVE_INFINITY },
 };
 
-/** Whether a limit holds less than an amount in each of its windows, with what was bought. */
-function isAbove(limit: Limit, milli: bigint, toppedUpMilli: bigint): boolean {
-  return !limit.soft && milli > capacityMost(limit) + toppedUpMilli;
+/** Whether a limit holds less than an amount, and what must be left, in each of its windows, with what was bought. */
+function isAbove(limit: Limit, { milli, leavePercent }: AskedOf, toppedUpMilli: bigint): boolean {
+  const most = capacityMost(limit) + toppedUpMilli;
+  return !limit.soft && milli + (most * leavePercent + 99n) / 100n > most;
 }

@@ -69,6 +69,8 @@ export interface Profile {
   readonly limiters?: number;
   /** How many buckets a process remembers at most, so that it forgets those it uses; absent: more than there are. */
   readonly bucketsMax?: number;
+  /** How likely a request must leave something; absent: in this world none must. */
+  readonly floors?: number;
   /** Totals, plans, and how levels go together; absent: in this world nobody uses them. */
   readonly levels?: Levels;
 }
@@ -102,6 +104,18 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
   // Last, so that the rest of a world is the same whether or not its limits count what they are called.
   const counted = random.chance(0.35) ? counting(random, profile) : profile;
   return crowded(random, random.chance(0.3) ? withLevels(random, counted) : counted);
+}
+
+/**
+ * The same world where some requests must leave something: of every eleventh seed, so that all others stay as they are, and the bugs
+ * that were found in them.
+ */
+export function withFloors(seed: number, profile: Profile): Profile {
+  if (seed % 11 !== 7) return profile;
+  const { weights, faultRate, limiters } = profile;
+  // Who waits is served by what it must leave; that is seen where nothing else keeps it.
+  const isCalm = faultRate === 0 && limiters === undefined;
+  return { ...profile, floors: 0.4, weights: isCalm ? { ...weights, prompt: Math.max(2, weights.prompt) } : weights };
 }
 
 /** The same world where a process has several limiters, or forgets what it knows of buckets while it uses them. */

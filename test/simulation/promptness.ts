@@ -19,6 +19,7 @@ const WAIT_MS = 600_000;
  */
 export const waitAndGiveBack: Story = async (scene) => {
   const { client, operation, random, around } = scene;
+  if (around.profile.floors !== undefined && random.chance(0.5)) return waitInOrder(scene);
   const request = drawLarge(scene);
   asks(scene, request);
   const before = disturbed(scene);
@@ -62,9 +63,51 @@ export const waitAndGiveBack: Story = async (scene) => {
   around.journal.violation(`${operation.name} was ${outcome.ok ? "" : "not "}granted ${sleptMs} ms after all was back`);
 };
 
+/**
+ * Takes all there is; then two wait, the second of which must leave less than the first. It goes first: the first is not granted before
+ * it, whatever comes back.
+ */
+const waitInOrder: Story = async (scene) => {
+  const { client, operation, random, around } = scene;
+  const request = drawLarge(scene);
+  asks(scene, request);
+  const first = await client.limiter.tryAcquire(request);
+  if (!first.ok) return;
+  const isBeside = client.live.size > 1;
+  const served: string[] = [];
+  const wait = (who: string, leavePercent: number) => {
+    const asked = { ...request, consume: smallest(request), leavePercent, wait: { maxMs: WAIT_MS } };
+    asks(scene, asked);
+    const waiting = client.limiter.tryAcquire(asked).then((outcome) => {
+      if (outcome.ok) served.push(who);
+      return outcome;
+    });
+    waiting.catch(() => {});
+    return waiting;
+  };
+  const both = [wait("the one that leaves more", 50)];
+  for (let turns = random.integer(4, 8); turns > 0; turns--) await around.scheduler.pause(operation.name, WORKS);
+  both.push(wait("the one that leaves less", 10));
+  for (let turns = random.integer(4, 8); turns > 0; turns--) await around.scheduler.pause(operation.name, WORKS);
+  const wereWaiting = served.length === 0;
+  await first.lease.rollback();
+  const ends = await Promise.allSettled(both);
+  for (const end of ends) if (end.status === "fulfilled" && end.value.ok) await end.value.lease.rollback();
+  const failed = ends.find((end) => end.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+  if (!wereWaiting || isBeside || operation.faults > 0 || served.length < 2) return;
+  around.journal.count("served in order");
+  if (served[0] !== "the one that leaves less") around.journal.violation(`${operation.name} served first ${served[0]}`);
+};
+
+/** One of each that is asked for. */
+function smallest({ consume = {} }: AcquireRequest): Record<string, number> {
+  return Object.fromEntries(Object.keys(consume).map((measure) => [measure, 1]));
+}
+
 /** Large parts of what there is, so that a few of them empty it. */
 function drawLarge(scene: Scene): AcquireRequest {
-  const { limits: _, also: __, ...request } = drawRequest(scene, { wait: false });
+  const { limits: _, also: __, leavePercent: ___, ...request } = drawRequest(scene, { wait: false });
   const { random, around } = scene;
   const hard = around.truth.limitsOf(request.entityId, request.resource).filter(({ soft }) => !soft);
   const consume: Record<string, number> = {};

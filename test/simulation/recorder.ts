@@ -7,6 +7,7 @@ import type { Ticket } from "../../src/domain/give-back.ts";
 import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
+  Answer,
   BucketStore,
   CallContext,
   Claim,
@@ -26,7 +27,7 @@ import { isSamePeriod } from "../../src/testing/model-period.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
-import { kindIn, overdrawnIn } from "./model-questions.ts";
+import { belowFloor, kindIn, overdrawnIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook } from "./pin-book.ts";
@@ -98,7 +99,11 @@ export class Recorder {
     return overriding(store, {
       take: (claims, context) => {
         const call = this.#begun(store, claims, context);
-        return this.#after(store.take(claims, context), (reply) => this.#took(store, call, claims, reply));
+        return this.#after(
+          store.take(claims, context),
+          (reply) => this.#took(store, call, claims, reply),
+          () => this.#unheard(call, claims),
+        );
       },
       ...(takeSync === undefined
         ? {}
@@ -132,14 +137,21 @@ export class Recorder {
           }),
       debit: (held, amounts, context) => {
         const call = this.#begun(store, [held], context);
-        return this.#after(store.debit(held, amounts, context), (reply) => {
-          if (reply.kind === "applied") this.#wrote(store, call, "debit", held, amounts, reply);
-        });
+        return this.#after(
+          store.debit(held, amounts, context),
+          (reply) => {
+            if (reply.kind === "applied") this.#wrote(store, call, "debit", held, amounts, reply);
+            else this.#unheard(call, [held]);
+          },
+          () => this.#unheard(call, [held]),
+        );
       },
       credit: (held, amounts, context) => {
         const call = this.#begun(store, [held], context);
-        return this.#after(store.credit(held, amounts, context), (reply) =>
-          this.#credited(store, call, held, amounts, reply),
+        return this.#after(
+          store.credit(held, amounts, context),
+          (reply) => this.#credited(store, call, held, amounts, reply),
+          () => this.#unheard(call, [held]),
         );
       },
       topUp: (operation, amounts) => {
@@ -172,9 +184,14 @@ export class Recorder {
   }
 
   #took(store: BucketStore, call: Call, claims: readonly Claim[], reply: TakeReply): void {
-    if (reply === "stale") this.#journal.count("takes that were stale");
+    if (reply === "stale") {
+      this.#journal.count("takes that were stale");
+      this.#unheard(call, claims);
+    }
     if (reply === "stale" || claims.length === 0) return;
     for (const { kind } of reply) this.#journal.count(`claims ${kind}`);
+    if (reply.some(({ kind }) => kind === "short") && claims[0]?.leavePercent !== undefined)
+      this.#journal.count("requests with a floor refused");
     const taken = reply.filter(({ kind }) => kind === "taken").length;
     if (taken > 0 && taken < claims.length) {
       this.#journal.violation(`${taken} of ${claims.length} claims were taken: ${shownClaims(claims)}`);
@@ -191,7 +208,8 @@ export class Recorder {
     for (const [i, answer] of reply.entries()) {
       const claim = claims[i] as Claim;
       if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer);
-      else if (answer.kind !== "unavailable" && answer.kind !== "unseen") this.#refused(call, claim, answer.state);
+      else if (answer.kind === "unavailable" || answer.kind === "unseen") this.#unheard(call, [claim]);
+      else this.#refused(call, claim, answer);
     }
     this.#compareStored(store, claims, context.nowMs);
   }
@@ -208,6 +226,7 @@ export class Recorder {
     const { bypass } = held;
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
+    this.usage.opened(held.bucket, nowMs);
     this.#journal.countMet(held.origin, model.metMs);
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
     const isByLease = kind === "debit" || (call.context as TakeContext).generation === undefined;
@@ -230,7 +249,12 @@ export class Recorder {
     if (pins !== undefined && pins.size > 0) {
       this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, this.#deletions));
     }
-    if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
+    if (kind === "take" && !bypass) {
+      const { leavePercent = 0 } = held as Claim;
+      if (leavePercent > 0) this.#journal.count("takes with a floor");
+      this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
+      this.#tell(held.bucket, belowFloor(model, amounts, nowMs, leavePercent));
+    }
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
   }
 
@@ -239,11 +263,17 @@ export class Recorder {
     this.usage.count(bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });
   }
 
-  #refused(call: Call, claim: Claim, state: BucketState): void {
+  #refused(
+    call: Call,
+    claim: Claim,
+    { kind, state }: { readonly kind: Answer["kind"]; readonly state: BucketState },
+  ): void {
     // A bucket that does not exist is not made by a refusal.
     const model = this.#modelOf(call, claim.bucket);
     this.#journal.detail(() => shownWrite("refused take", claim, claim.take, call.context.nowMs));
     if (model === undefined) return;
+    if (kind === "short" || kind === "skipped") this.usage.opened(claim.bucket, call.context.nowMs);
+    else this.#unheard(call, [claim]);
     if (model.bring(claim.set, claim.origin, call.context.nowMs, this.#heldMs.get(model))) this.disturbances++;
     this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
   }
@@ -258,7 +288,11 @@ export class Recorder {
       if (this.usage.knows(held.bucket)) this.#countBack(held, amounts, nowMs);
       return;
     }
-    if (reply.kind !== "applied") return;
+    if (reply.kind !== "applied") {
+      this.#unheard(call, [held]);
+      return;
+    }
+    this.usage.opened(held.bucket, nowMs);
     this.#journal.detail(() => shownWrite("give-back", held, amounts, nowMs));
     call.operation?.moved("back", held.bucket, amounts);
     this.#journal.count("give-backs");
@@ -321,18 +355,21 @@ export class Recorder {
   }
 
   /** The model of a bucket, forgotten when the store has given the bucket up: that it may, once it is full. */
-  #modelOf(call: Call, { id }: BucketKey): ModelBucket | undefined {
+  #modelOf(call: Call, key: BucketKey): ModelBucket | undefined {
+    const { id } = key;
     const model = this.#buckets.get(id)?.model;
     if (model === undefined || !call.absent.has(id)) return model;
     if (!model.isForgettable(call.context.nowMs))
       this.#journal.violation(`${shownKey(id)} vanished while it was not full`);
     this.#buckets.delete(id);
+    this.usage.gone(key);
     return undefined;
   }
 
   #born({ bucket, set, origin }: LimitedBucket, nowMs: number): ModelBucket {
     const model = new ModelBucket(set, origin, nowMs, this.#calendar);
     this.#buckets.set(bucket.id, { key: bucket, model });
+    this.usage.made(bucket, nowMs);
     return model;
   }
 
@@ -343,6 +380,7 @@ export class Recorder {
     for (const { key } of this.#buckets.values()) {
       if (key.entityId !== entityId) continue;
       this.#buckets.delete(key.id);
+      this.usage.gone(key);
       this.#noteMost(key.id);
       this.disturbances++;
     }
@@ -350,10 +388,10 @@ export class Recorder {
 
   #allFit(call: Call, claims: readonly Claim[]): boolean {
     const { nowMs } = call.context;
-    return claims.every(({ bucket, set, origin, take, bypass }) => {
+    return claims.every(({ bucket, set, origin, take, bypass, leavePercent = 0 }) => {
       const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs, this.#calendar);
       if (model.bring(set, origin, nowMs, this.#heldMs.get(model))) this.disturbances++;
-      return bypass || model.surelyFits(take, nowMs);
+      return bypass || model.surelyFits(take, nowMs, leavePercent);
     });
   }
 
@@ -389,7 +427,16 @@ export class Recorder {
     return { operation: currentOperation(), context, absent };
   }
 
-  #after<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
+  /** A call ended, and what it did of what a store does before anything else is not known. */
+  #unheard({ context }: Call, helds: readonly LimitedBucket[]): void {
+    for (const { bucket } of helds) this.usage.perhapsOpened(bucket, context.nowMs);
+  }
+
+  #after<Reply>(
+    reply: MaybePromise<Reply>,
+    tell: (reply: Reply) => void,
+    failed: () => void = () => {},
+  ): MaybePromise<Reply> {
     this.underWay++;
     const told = (settled: Reply): Reply => {
       tell(settled);
@@ -398,7 +445,13 @@ export class Recorder {
     const over = () => {
       if (--this.underWay === 0) this.#touched.clear();
     };
-    if (reply instanceof Promise) return reply.then(told).finally(over);
+    if (reply instanceof Promise) {
+      const ended = (error: unknown): never => {
+        failed();
+        throw error;
+      };
+      return reply.then(told, ended).finally(over);
+    }
     try {
       return told(reply);
     } finally {

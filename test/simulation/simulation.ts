@@ -12,7 +12,16 @@ import { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import { oneProcess } from "./one-process.ts";
 import { Operation, runAs } from "./operation.ts";
-import { drawLimits, drawPassingMs, drawProfile, type Profile, STRANGER, type StoryName, ZONES } from "./profile.ts";
+import {
+  drawLimits,
+  drawPassingMs,
+  drawProfile,
+  type Profile,
+  STRANGER,
+  type StoryName,
+  withFloors,
+  ZONES,
+} from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
@@ -93,7 +102,7 @@ class Simulation {
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
-    const profile = script?.profile ?? drawProfile(this.#random, zone);
+    const profile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
     const mosts = new MostLedger(() => clock.now());
@@ -300,7 +309,10 @@ class Simulation {
   #crash(client: Client): void {
     this.#around.journal.note(`${client.id} crashes`);
     this.#around.journal.count("crashes");
-    for (const one of this.#clients.filter((other) => other.isWith(client))) {
+    const together = this.#clients.filter((other) => other.isWith(client));
+    // Another of its process may have died before it in the same moment.
+    if (together.length === 0) return;
+    for (const one of together) {
       for (const operation of one.live) this.#aborts.delete(operation);
       one.crash();
       this.#clients.splice(this.#clients.indexOf(one), 1);
@@ -319,6 +331,7 @@ class Simulation {
   async #settled(): Promise<void> {
     do await new Promise((resolve) => setImmediate(resolve));
     while (this.#ground.underWay > 0);
+    for (const client of this.#clients.filter(({ isDead }) => isDead)) this.#crash(client);
     for (const client of this.#clients) {
       for (const operation of client.live) {
         const wrong = checkBelief(operation);

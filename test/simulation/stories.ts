@@ -364,8 +364,13 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
     ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
     ...(random.chance(0.2) ? { atomic: true } : {}),
+    ...(profile.floors !== undefined && random.chance(profile.floors) ? { leavePercent: drawLeave(random) } : {}),
     ...(signal === undefined ? {} : { signal }),
   };
+}
+
+function drawLeave(random: SeededRandom): number {
+  return random.pick([0, 1, 10, 25, 50, 50, 90, 99]);
 }
 
 /** What is asked for where limits count other measures: also what only a parent counts, how many requests, or nothing. */

@@ -1,18 +1,32 @@
+import type { BatchStore } from "../../src/ports/batch-store.ts";
+import type { Store } from "../../src/ports/store.ts";
 import { BucketSweep } from "../../src/straight/sweep.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { straightWorld } from "../../src/testing/straight-whole.ts";
-import { faultyBatches } from "../straight/faulty-batches.ts";
+import { type StraightSite, straightWorld } from "../../src/testing/straight-whole.ts";
+import { type Copies, faultyBatches } from "../straight/faulty-batches.ts";
 import { straightProcess } from "../straight/process.ts";
 import { calendar } from "./calendar.ts";
 import type { Connector } from "./connection.ts";
 import { type Ground, type GroundContext, groundOn } from "./ground.ts";
 
 /**
- * Processes on a store that takes in batches. Their batches get lost, come twice and are rolled back on the way: what the lane makes of
- * that is one answer for each call, which is compared with the model as that of any store.
+ * Processes on a store that takes in batches. Their batches get lost, come twice and are rolled back on the way, and processes die with
+ * one under way: what the lane makes of that is one answer for each call, which is compared with the model as that of any store.
  */
 export function straightGround(context: GroundContext): Ground {
+  return straightGroundOn(
+    straightWorld(() => context.clock.now()),
+    context,
+  );
+}
+
+/** What takes in batches: in memory, or a server. */
+export interface BatchWorld extends StraightSite {
+  readonly batches: BatchStore & StraightSite["batches"];
+}
+
+export function straightGroundOn(world: BatchWorld, context: GroundContext): Ground {
   const { seed, clock, journal, profile } = context;
   const random = new SeededRandom(seed + 2 ** 46);
   const coalesce = seed % 4 !== 0;
@@ -20,24 +34,39 @@ export function straightGround(context: GroundContext): Ground {
   const joins = coalesce && processCount === 1;
   // Of several lanes, one may be answered later than another that came after it; the model goes by the order of the answers.
   const laneCount = joins ? 1 : 3;
-  const world = straightWorld(() => clock.now());
   let rate = seed % 5 === 0 ? 0 : Math.max(0.02, profile.faultRate);
-  const process = () => {
+  const copies: Copies = [];
+  const begun = (onDeath: () => void): Store => {
     const line = faultyBatches(
       world.batches,
       random.fork(),
+      copies,
       () => rate,
-      (mishap) => journal.count(`batches ${mishap}`),
+      (mishap) => {
+        journal.count(`batches ${mishap}`);
+        if (mishap === "diedBefore" || mishap === "diedAfter") onDeath();
+      },
     );
     return straightProcess(world, { line, random: random.fork(), calendar, coalesce, laneCount, clock });
   };
-  const processes = Array.from({ length: processCount }, process);
-  const ground = groundOn(processes, joins, context, "in the open hour");
+  const processes = Array.from({ length: processCount }, () => new Reborn(begun));
+  const ground = groundOn(
+    processes.map(({ store }) => store),
+    joins,
+    context,
+    "in the open hour",
+  );
+  const connectors = processes.map((process, i) =>
+    mortal(ground.connectors[i] as Connector, process, () => {
+      rate = 0;
+    }),
+  );
   const sweep = new BucketSweep(world.batches, calendar);
+  let sweeps = 0;
   return {
     ...ground,
     get underWay() {
-      return ground.underWay;
+      return ground.underWay + sweeps;
     },
     get disturbances() {
       return ground.disturbances;
@@ -48,26 +77,54 @@ export function straightGround(context: GroundContext): Ground {
         "sweep",
         () => {
           journal.note("the store is swept");
+          sweeps++;
           void sweep.toEnd("default", clock.now()).then((swept) => {
+            sweeps--;
             for (let i = 0; i < swept; i++) journal.count("buckets swept");
           });
         },
       ],
     ],
-    connector: (chance) =>
-      calming(ground.connector(chance), () => {
-        rate = 0;
-      }),
+    connector: (chance) => chance.pick(connectors),
   };
 }
 
-/** With the lines of clients, those of their batches grow calm. */
-function calming(connector: Connector, calm: () => void): Connector {
+/** A process, and the one that is begun in its place when it has died: whoever connects then gets to that one. */
+class Reborn {
+  readonly store: Store;
+  /** Of whoever is connected. */
+  #deaths: (() => void)[] = [];
+
+  constructor(begun: (onDeath: () => void) => Store) {
+    const begin = () =>
+      begun(() => {
+        alive = begin();
+        for (const die of this.#deaths.splice(0)) die();
+      });
+    let alive = begin();
+    this.store = overriding(alive, { scope: (namespaceId) => alive.scope(namespaceId) });
+  }
+
+  /** Called when the process of now has died. */
+  onDeath(die: () => void): void {
+    this.#deaths.push(die);
+  }
+}
+
+/** Its clients end with their process; and with the lines of clients, those of their batches grow calm. */
+function mortal(connector: Connector, process: Reborn, calm: () => void): Connector {
   return {
     ...connector,
-    connect: (...args) => {
-      const connection = connector.connect(...args);
+    connect: (id, manner, around, onFault) => {
+      const connection = connector.connect(id, manner, around, onFault);
+      let isDead = false;
+      process.onDeath(() => {
+        isDead = true;
+        onFault("process died");
+        connection.crash();
+      });
       return overriding(connection, {
+        isDead: () => isDead,
         calm: () => {
           calm();
           connection.calm();

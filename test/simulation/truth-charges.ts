@@ -14,6 +14,7 @@ export interface Part {
   readonly asked: readonly (readonly [measure: string, tokens: number])[];
   /** Stand in for the limits of the entity itself. */
   readonly given: readonly Limit[] | undefined;
+  readonly leavePercent: number;
 }
 
 /** What a bucket is asked for: by which limits it counts, and how much of each is taken. */
@@ -31,7 +32,7 @@ export interface Due extends Asked {
   readonly bypass: boolean;
 }
 
-export function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
+export function partsOf({ resource, consume, limits: given, also = {}, leavePercent = 0 }: AcquireRequest): Part[] {
   // A request counts as one, unless it says otherwise.
   const asked = (tokens: object) => {
     const named = Object.entries(tokens as Record<string, number>);
@@ -39,8 +40,8 @@ export function partsOf({ resource, consume, limits: given, also = {} }: Acquire
   };
   const further = Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens) }));
   return [
-    { resource, isFurther: false, asked: asked(consume ?? {}), given },
-    ...further.map((part) => ({ ...part, isFurther: true, given: undefined })),
+    { resource, isFurther: false, asked: asked(consume ?? {}), given, leavePercent },
+    ...further.map((part) => ({ ...part, isFurther: true, given: undefined, leavePercent })),
   ];
 }
 
@@ -114,7 +115,9 @@ export function isAbove(parts: readonly Part[], part: Part, version: Version, is
   const together = askedTogether(parts);
   const own = isParent ? onResource.forEveryone : (part.given ?? onResource.limits);
   const over = isParent ? totals.forEveryone : totals.limits;
-  return isMore(part.asked, own) || isMore(together, over) || beyondAmounts(parts).some((one) => countsIn(over, one));
+  const { leavePercent } = part;
+  const isTooMuch = isMore(part.asked, own, leavePercent) || isMore(together, over, leavePercent);
+  return isTooMuch || beyondAmounts(parts).some((one) => countsIn(over, one));
 }
 
 /** Measures of which a request asks for more on all its resources together than one amount may be: no total takes that, soft or not. */
@@ -130,9 +133,13 @@ function countsIn(limits: readonly Limit[], measure: string): boolean {
   return limits.some((limit) => countedBy(limit) === measure);
 }
 
-function isMore(asked: Part["asked"], limits: readonly Limit[]): boolean {
+function isMore(asked: Part["asked"], limits: readonly Limit[], leavePercent: number): boolean {
   return asked.some(([measure, tokens]) =>
-    limits.some((limit) => countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit)),
+    limits.some((limit) => {
+      const most = capacityMost(limit);
+      const floor = (most * BigInt(leavePercent) + 99n) / 100n;
+      return countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n + floor > most;
+    }),
   );
 }
 

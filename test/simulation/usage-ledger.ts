@@ -1,5 +1,5 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import type { UsageSnapshot } from "../../src/domain/usage.ts";
 
 interface Hour {
@@ -22,11 +22,14 @@ export class UsageLedger {
   #hours = new Map<string, Hour>();
   readonly #keptMs: number;
   readonly #late: LateReadings;
+  /** The open hour of each bucket, where readings behind it count in that. */
+  readonly #openMs = new Map<string, number>();
+  /** Buckets of which it is not known when an hour was opened: of those, only what all hours say together is certain. */
+  readonly #doubted = new Set<string>();
   #latestMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `keptMs`: how long the store keeps an hour that has ended. `late`: where a reading counts that is behind the hour of its bucket; in
-   * the open hour, only what all hours say together is certain.
+   * `keptMs`: how long the store keeps an hour that has ended. `late`: where a reading counts that is behind the hour of its bucket.
    */
   constructor(keptMs: number, late: LateReadings) {
     this.#keptMs = keptMs;
@@ -38,8 +41,29 @@ export class UsageLedger {
     this.#latestMs = Math.max(this.#latestMs, readingMs);
   }
 
+  /** A bucket was made: its hour is that of the reading. */
+  made({ id }: BucketKey, readingMs: number): void {
+    this.#openMs.set(id, hourOf(readingMs));
+  }
+
+  /** A bucket that is there has answered a take, granted or not, a debit or a give-back: the hour of the reading is open by then. */
+  opened({ id }: BucketKey, readingMs: number): void {
+    this.#openMs.set(id, Math.max(this.#openMs.get(id) ?? hourOf(readingMs), hourOf(readingMs)));
+  }
+
+  /** A call ended without telling how far it came: it may have opened the hour of its reading. */
+  perhapsOpened({ id }: BucketKey, readingMs: number): void {
+    const openMs = this.#openMs.get(id);
+    if (openMs !== undefined && hourOf(readingMs) > openMs) this.#doubted.add(id);
+  }
+
+  /** The bucket is forgotten, or deleted. */
+  gone({ id }: BucketKey): void {
+    this.#openMs.delete(id);
+  }
+
   count(
-    { entityId, resource }: BucketKey,
+    { id, entityId, resource }: BucketKey,
     amounts: readonly Amount[],
     change: {
       readonly sign: 1 | -1;
@@ -50,7 +74,8 @@ export class UsageLedger {
       readonly overdrawn: readonly string[];
     },
   ): void {
-    const hourMs = change.nowMs - (change.nowMs % HOUR_MS);
+    const ownMs = hourOf(change.nowMs);
+    const hourMs = this.#late === "in their own hour" ? ownMs : Math.max(ownMs, this.#openMs.get(id) ?? ownMs);
     const key = `${hourMs}\n${entityId}\n${resource}`;
     const hour = this.#hours.get(key) ?? {
       entityId,
@@ -102,7 +127,7 @@ export class UsageLedger {
     const add = (sums: Map<string, bigint>, name: string, milli: bigint) =>
       sums.set(name, (sums.get(name) ?? 0n) + milli);
     const nameOf = (hour: HourKey, what: string) =>
-      this.#late === "in their own hour" ? hourName(hour, what) : nameIn(hour, what);
+      this.#doubted.has(bucketKey(hour.entityId, hour.resource).id) ? nameIn(hour, what) : hourName(hour, what);
     const keptFromMs = this.#latestMs - this.#keptMs;
     this.forgetWhere(({ hourMs }) => hourMs + HOUR_MS <= keptFromMs);
     for (const hour of this.#hours.values()) {
@@ -136,6 +161,10 @@ interface HourKey {
   readonly entityId: string;
   readonly resource: string;
   readonly hourMs: number;
+}
+
+function hourOf(readingMs: number): number {
+  return readingMs - (readingMs % HOUR_MS);
 }
 
 function hourName({ entityId, resource, hourMs }: HourKey, what: string): string {

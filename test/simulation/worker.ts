@@ -8,5 +8,8 @@ export interface SeedOrder {
 }
 
 parentPort?.on("message", async ({ seed, store }: SeedOrder) => {
-  parentPort?.postMessage(await playSeed(seed, store, false));
+  const report = await playSeed(seed, store, false);
+  // Nobody reads what happened in a world that holds, and handing it over takes a tenth of playing it.
+  const isSound = report.violations.length === 0;
+  parentPort?.postMessage(isSound ? { ...report, lastSteps: [], script: undefined } : report);
 });

@@ -12,11 +12,12 @@ import { allowUnknownOption, requireKnown } from "../known.ts";
 import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { durationMs, tokensOf } from "../values.ts";
+import { durationMs, leavePercentOf, tokensOf } from "../values.ts";
 
 interface AcquireOptions extends GlobalOptions {
   readonly consume?: readonly string[];
   readonly also?: readonly string[];
+  readonly leavePercent?: string;
   readonly wait?: string;
   readonly giveBack?: boolean;
   readonly requestId?: string;
@@ -30,6 +31,7 @@ export const acquire: CommandFile<AcquireOptions> = {
       .argument("<resource>", "the resource")
       .option("-c, --consume <measure=n>", "how much to take of a measure; repeated or with commas", repeated)
       .option("--also <resource:name=n>", "also take from another resource, all or nothing; repeated", repeated)
+      .option("--leave-percent <n>", "leave at least this many percent of every limit, 0 to 99")
       .option("--wait <duration>", "wait at most this long for the tokens")
       .option("--give-back", "give the tokens back at once")
       .option("--request-id <id>", "an id that events carry")
@@ -54,6 +56,7 @@ export const acquire: CommandFile<AcquireOptions> = {
       resource,
       consume: consume === undefined ? {} : tokensOf(consume, "-c"),
       ...(options.also === undefined ? {} : { also: alsoOf(options.also) }),
+      ...leavePercentOf(options.leavePercent),
       ...(wait === undefined ? {} : { wait: { maxMs: durationMs(wait, "--wait") } }),
       ...(requestId === undefined ? {} : { requestId }),
       signal: context.interrupted,
@@ -122,6 +125,7 @@ interface Asked {
   readonly resource: string;
   readonly consume: Readonly<Record<string, number>>;
   readonly also?: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly leavePercent?: number;
 }
 
 /** What would be answered now; nothing is taken. Resources share no bucket, so each can be asked about by itself. */
@@ -129,11 +133,13 @@ async function dryRun(
   context: CommandContext,
   options: GlobalOptions,
   limiter: CommandLimiter,
-  { entityId, resource, consume, also = {} }: Asked,
+  { entityId, resource, consume, also = {}, leavePercent = 0 }: Asked,
 ): Promise<number> {
   const parts = [[resource, consume] as const, ...Object.entries(also)];
   const told: Explanation[] = [];
-  for (const [each, amounts] of parts) told.push(await limiter.explain({ entityId, resource: each, consume: amounts }));
+  for (const [each, amounts] of parts) {
+    told.push(await limiter.explain({ entityId, resource: each, consume: amounts, leavePercent }));
+  }
   for (const one of told) throwWhatItWould(one);
   const refused = told.filter(({ outcome }) => outcome !== "granted");
   const primary = refused.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0];

@@ -5,10 +5,11 @@ import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
 import { tableOf } from "../table.ts";
-import { tokensOf } from "../values.ts";
+import { leavePercentOf, tokensOf } from "../values.ts";
 
 interface AvailableOptions extends GlobalOptions {
   readonly consume?: readonly string[];
+  readonly leavePercent?: string;
   readonly exitCode?: boolean;
 }
 
@@ -18,6 +19,7 @@ export const available: CommandFile<AvailableOptions> = {
       .argument("<entity>", "the entity")
       .argument("<resource>", "the resource")
       .option("-c, --consume <measure=n>", "show how long until this much fits; repeated or with commas", repeated)
+      .option("--leave-percent <n>", "with -c: leaving this many percent of every limit, 0 to 99")
       .option("--exit-code", "exit with 1 unless the amounts of -c fit now")
       .addHelpText(
         "after",
@@ -27,12 +29,19 @@ export const available: CommandFile<AvailableOptions> = {
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
-    if (options.exitCode === true && consume === undefined)
-      throw new UsageError("--exit-code needs -c NAME=N; give both.");
+    const leaving = leavePercentOf(options.leavePercent);
+    for (const [option, given] of [
+      ["--exit-code", options.exitCode],
+      ["--leave-percent", options.leavePercent],
+    ] as const) {
+      if (given !== undefined && consume === undefined) throw new UsageError(`${option} needs -c NAME=N; give both.`);
+    }
     return onStore(context, options, async (limiter) => {
       const items = await limiter.available({ entityId, resource });
       const retryAfterMs =
-        consume === undefined ? undefined : await limiter.timeUntilAvailable({ entityId, resource, consume });
+        consume === undefined
+          ? undefined
+          : await limiter.timeUntilAvailable({ entityId, resource, consume, ...leaving });
       const { output } = context;
       if (options.ndjson === true) await output.write(items.map((item) => `${jsonOf(item)}\n`).join(""));
       else if (options.json === true) {

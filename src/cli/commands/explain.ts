@@ -5,10 +5,11 @@ import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
 import { tableOf } from "../table.ts";
-import { tokensOf } from "../values.ts";
+import { leavePercentOf, tokensOf } from "../values.ts";
 
 interface ExplainOptions extends GlobalOptions {
   readonly consume?: readonly string[];
+  readonly leavePercent?: string;
   readonly exitCode?: boolean;
 }
 
@@ -18,6 +19,7 @@ export const explain: CommandFile<ExplainOptions> = {
       .argument("<entity>", "the entity")
       .argument("<resource>", "the resource")
       .option("-c, --consume <measure=n>", "how much the request takes; repeated or with commas", repeated)
+      .option("--leave-percent <n>", "the request leaves this many percent of every limit, 0 to 99")
       .option("--exit-code", "exit with 1 unless the request would be granted")
       .addHelpText(
         "after",
@@ -30,8 +32,9 @@ export const explain: CommandFile<ExplainOptions> = {
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
+    const asked = { ...(consume === undefined ? {} : { consume }), ...leavePercentOf(options.leavePercent) };
     return onStore(context, options, async (limiter) => {
-      const explanation = await limiter.explain({ entityId, resource, ...(consume === undefined ? {} : { consume }) });
+      const explanation = await limiter.explain({ entityId, resource, ...asked });
       const draw = tableOf<ExplainedRow>(context, options, [
         { title: "ENTITY", text: (row) => row.entityId },
         { title: "AVAILABLE", text: ({ explained }) => tokensText(explained.limit, explained.available), right: true },

@@ -3,13 +3,14 @@ import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { whileLocked } from "../locked-file.ts";
 import { printChange } from "../print.ts";
-import { durationMs } from "../values.ts";
+import { durationMs, leavePercentOf } from "../values.ts";
 
 interface TokenAddOptions extends GlobalOptions {
   readonly id?: string;
   readonly namespaces?: string;
   readonly scopes?: string;
   readonly expiresIn?: string;
+  readonly leavePercent?: string;
 }
 
 export const tokenAdd: CommandFile<TokenAddOptions> = {
@@ -20,6 +21,7 @@ export const tokenAdd: CommandFile<TokenAddOptions> = {
       .option("--namespaces <names>", "names with commas, or '*' for all namespaces and to create and delete them")
       .option("--scopes <scopes>", "acquire, read, admin, with commas")
       .option("--expires-in <duration>", "lifetime, such as 30d; default: unlimited")
+      .option("--leave-percent <n>", "its requests leave at least this many percent of every limit, 0 to 99")
       .addHelpText(
         "after",
         examples("zae-limiter token add tokens.json --id gateway --namespaces default --scopes acquire"),
@@ -36,6 +38,7 @@ export const tokenAdd: CommandFile<TokenAddOptions> = {
       namespaces: namespaces === "*" ? ("*" as const) : namespaces.split(","),
       scopes: scopes.split(",") as Scope[],
       ...(expiresIn === undefined ? {} : { expiresAtMs: Date.now() + durationMs(expiresIn, "--expires-in") }),
+      ...leavePercentOf(options.leavePercent),
     };
     const { addToken, newToken, planToken } = await import("../../server/token-file.ts");
     const token = newToken();

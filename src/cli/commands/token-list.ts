@@ -18,6 +18,7 @@ export const tokenList: CommandFile<ListOptions> = {
           title: "EXPIRES",
           text: ({ expiresAtMs }) => (expiresAtMs === undefined ? "never" : new Date(expiresAtMs).toISOString()),
         },
+        { title: "LEAVES", text: ({ leavePercent = 0 }) => (leavePercent === 0 ? "" : `${leavePercent} %`) },
       ],
       empty: "There are no tokens.",
     });

@@ -22,7 +22,8 @@ import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
 import { readWhole, withoutDeadline } from "../shards/whole.ts";
 import { movesEpoch } from "../take/admission.ts";
 import { formFor } from "../take/forms.ts";
-import { installLimitsIntent, type Job, jobOfClaim } from "../take/job.ts";
+import { installLimitsIntent } from "../take/install-limits.ts";
+import { type Job, jobOfClaim } from "../take/job.ts";
 
 const BYPASS_MS = 60_000;
 

@@ -5,16 +5,9 @@ import type { ReadAction } from "../process/machine.ts";
 import { FAILURES_FEW, LOST_ANSWERS_MAX } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
 import { createForm, formFor } from "../take/forms.ts";
+import { installLimitsIntent } from "../take/install-limits.ts";
 import type { Env, Intent, Step, UsageDelta } from "../take/intent.ts";
-import {
-  installLimitsIntent,
-  intentOf,
-  type Job,
-  type JobOutcome,
-  mustReadConfig,
-  newestOf,
-  type Sent,
-} from "../take/job.ts";
+import { intentOf, type Job, type JobOutcome, mustReadConfig, newestOf, type Sent } from "../take/job.ts";
 import { isAhead, repairFutureEpochWrite } from "../take/repair-epoch.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import {

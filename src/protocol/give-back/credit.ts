@@ -6,7 +6,7 @@ import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-sto
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { blankIntent, type Env, type Move, type UsageDelta } from "../take/intent.ts";
+import { blankIntent, type Env, type Move, NO_USAGE, type UsageDelta } from "../take/intent.ts";
 import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
@@ -110,11 +110,11 @@ function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
 function usageOf({ amounts, bypass, requests, overdrafts, sheeted }: GiveBack): UsageDelta {
   const counted = negated(amounts);
   return {
+    ...NO_USAGE,
     requests: 0 - requests,
-    counted,
+    counters: counted,
     bypassed: bypass ? counted : [],
     overdrafts: negated(overdrafts),
-    rollsTo: undefined,
     sheeted,
   };
 }

@@ -1,3 +1,5 @@
+import type { UsageCounter } from "../../domain/usage-counters.ts";
+
 /**
  * Names of the attributes of a bucket item, as in the table shared with the original. Numbers are millitokens and
  * milliseconds; `ttl` alone counts seconds.
@@ -82,6 +84,17 @@ export interface LimitNames {
   /** Not forgotten, nor expired, before this instant; see `LimitState.rememberUntilMs`. */
   readonly ru: string;
 }
+
+/** The ends of the attributes of each counter, of the open hour and of the hour before. */
+export const COUNTERS: readonly {
+  readonly counter: UsageCounter;
+  readonly open: "tc" | "od" | "by";
+  readonly closed: "tp" | "op" | "bp";
+}[] = [
+  { counter: "counters", open: "tc", closed: "tp" },
+  { counter: "overdrafts", open: "od", closed: "op" },
+  { counter: "bypassed", open: "by", closed: "bp" },
+];
 
 /** The names are cached: every write asks for them. */
 export function namesOf(limit: string): LimitNames {

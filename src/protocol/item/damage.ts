@@ -8,6 +8,7 @@ import {
   CFC,
   CFG,
   CFL,
+  COUNTERS,
   FRF,
   LW,
   limitNamesIn,
@@ -62,7 +63,7 @@ export function isCounter(attribute: string): "open" | "closed" | undefined {
   if (attribute === UH || attribute === RQ) return "open";
   if (attribute === UP || attribute === RQP) return "closed";
   const what = OF_A_LIMIT.exec(attribute)?.[2] ?? "";
-  return Object.hasOwn(COUNTERS, what) ? COUNTERS[what] : undefined;
+  return Object.hasOwn(HOURS_BY_END, what) ? HOURS_BY_END[what] : undefined;
 }
 
 /** The same of what was counted: the rest of the item is not looked at for it. */
@@ -83,7 +84,7 @@ function ruleFor(attribute: string, limits: ReadonlySet<string>): Rule | undefin
   const [, limit, what] = OF_A_LIMIT.exec(attribute) ?? [];
   if (limit === undefined || what === undefined) return undefined;
   // Counters stay until the hour is closed, whether or not the limit does.
-  if (Object.hasOwn(COUNTERS, what)) return COUNT;
+  if (Object.hasOwn(HOURS_BY_END, what)) return COUNT;
   if (limit === WCU) return Object.hasOwn(OF_LIMITS, what) ? WHOLE : undefined;
   return limits.has(limit) && Object.hasOwn(OF_LIMITS, what) ? OF_LIMITS[what] : undefined;
 }
@@ -160,7 +161,9 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   tz: TEXT,
 };
 
-const COUNTERS: Readonly<Record<string, "open" | "closed">> = {
-  ...{ tc: "open", by: "open", od: "open" },
-  ...{ tp: "closed", bp: "closed", op: "closed" },
-};
+const HOURS_BY_END: Readonly<Record<string, "open" | "closed">> = Object.fromEntries(
+  COUNTERS.flatMap(({ open, closed }) => [
+    [open, "open"],
+    [closed, "closed"],
+  ]),
+);

@@ -2,6 +2,7 @@ import type { Part } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
+import type { Floor } from "../../domain/floor.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../../domain/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { VU } from "./attributes.ts";
@@ -106,7 +107,7 @@ export interface Dialect {
 /** What a write wants, as far as it matters to the original. */
 interface SharedWant {
   readonly readingMs: number;
-  readonly moves: readonly Amount[];
+  readonly moves: readonly (Amount & { readonly floors?: readonly Floor[] })[];
   readonly configConfirmed: boolean;
 }
 

@@ -14,7 +14,7 @@ import type { BucketCache } from "./bucket-cache.ts";
  */
 export function isKnownShort(
   cache: BucketCache,
-  { set, origin, take, bypass }: Claim,
+  { set, origin, take, bypass, leavePercent }: Claim,
   nowMs: number,
   denyMemoryMs: number,
 ): boolean {
@@ -27,5 +27,6 @@ export function isKnownShort(
   if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
   if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
   // What can never fit is asked: another process may have bought, or raised the limit, and "never" must be certain.
-  return refusedAtMs >= seen.atMs && !fits(state, take, nowMs) && !asksNever(state, take);
+  if (refusedAtMs < seen.atMs || fits(state, take, nowMs, leavePercent)) return false;
+  return !asksNever(state, take, leavePercent);
 }

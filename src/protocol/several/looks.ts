@@ -60,7 +60,7 @@ export class Looks {
       const isKnown = isShort || (this.#isLookedAt(cache, nowMs) && allSeen(cache)?.every(isCertain) === true);
       const known = isKnown ? this.#lastSeen(claim, cache, nowMs) : undefined;
       // "Never" is read, not remembered.
-      if (known !== undefined && !claim.bypass && asksNever(known.state, claim.take)) return UNSEEN;
+      if (known !== undefined && !claim.bypass && asksNever(known.state, claim.take, claim.leavePercent)) return UNSEEN;
       return known === undefined ? UNSEEN : { kind: isShort ? "short" : "skipped", ...known };
     });
     return answers.some(({ kind }) => kind === "short") ? this.complete(claims, answers, asking) : undefined;

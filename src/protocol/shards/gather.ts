@@ -13,10 +13,12 @@ import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
+import { leaveOf } from "../take/floors.ts";
 import { createForm, formFor } from "../take/forms.ts";
 import type { Env, Step } from "../take/intent.ts";
 import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
+import { boundMoves, floorOfWhole } from "./floor-bounds.ts";
 import { roomIn } from "./split.ts";
 import { rethrown, transactPlan } from "./whole.ts";
 
@@ -114,7 +116,7 @@ function isShort(
   configConfirmed: boolean,
 ): boolean {
   if (job.of.bypass) return false;
-  if (images.length < 2) return !fits(state, job.amounts, job.readingMs);
+  if (images.length < 2) return !fits(state, job.amounts, job.readingMs, leaveOf(job));
   return sharesOf(context, images, job, job.readingMs, configConfirmed) === undefined;
 }
 
@@ -143,23 +145,32 @@ function gathered(
   }
   const shares = sharesOf(context, images, job, readingMs, configConfirmed);
   if (shares === undefined) return undefined;
+  const states = images.map((image) => admit(image, [job], { readingMs, configConfirmed }, env).state);
+  const isBound = images.length > 1 && leaveOf(job) > 0 && !job.of.bypass;
   const writes: ItemWrite[] = [];
   const parts: PeriodShare[] = [];
   const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
-    const amounts = shares[i] ?? [];
-    const before = admit(image, [job], { readingMs, configConfirmed }, env).state;
-    after.push((job.of.bypass ? undefined : takeFrom(before, amounts, readingMs)) ?? before);
+    const given = shares[i] ?? [];
+    const before = states[i] as BucketState;
+    after.push((job.of.bypass ? undefined : takeFrom(before, given, readingMs)) ?? before);
+    const amounts = isBound ? job.amounts.map(({ limit }) => shareOf(given, limit)) : given;
     if (amounts.length === 0) continue;
     const options = { ...how, birth: undefined, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
     const intent = intentOf([{ ...job, amounts }], options);
     const usage = { ...intent.usage, requests: writes.length === 0 ? 1 : 0 };
-    const step = formFor(image, { ...intent, usage }, env);
+    const moves = isBound ? boundMoves(intent.moves, { states, at: i, job }, env.calendar) : intent.moves;
+    const step = formFor(image, { ...intent, usage, moves }, env);
     if (step.kind === "short") return undefined;
     writes.push(step.write);
-    parts.push({ ticket: ticketOfStep(step, job, amounts, env), amounts });
+    if (given.length > 0) parts.push({ ticket: ticketOfStep(step, job, given, env), amounts: given });
   }
   return { writes, ticket: joinedTicket(parts), state: wholeOf(after, env.calendar) };
+}
+
+/** Of a shard that gives nothing: nothing, and the write is only a condition. */
+function shareOf(given: readonly Amount[], limit: string): Amount {
+  return given.find((one) => one.limit === limit) ?? { limit, milli: 0 };
 }
 
 function ticketOfStep(
@@ -196,7 +207,7 @@ function sharesOf(
     }
     // What one shard owes the others have to make up for.
     const total = rooms.reduce((all, { room }) => all + room, 0);
-    if (total < milli) return undefined;
+    if (total - floorOfWhole(states, limit, job, env.calendar) < milli) return undefined;
     let left = milli;
     for (const { i, room } of rooms) {
       const amount = Math.min(left, Math.max(0, room));

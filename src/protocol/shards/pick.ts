@@ -1,16 +1,17 @@
 import { findLimit } from "../../domain/bucket-state.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
+import { leaveOf } from "../take/floors.ts";
 import type { Job } from "../take/job.ts";
 import { roomIn } from "./split.ts";
 
 /**
  * A shard to ask first: one for whose doubt configuration was read, so that it is settled there; else the better of two, by what is
- * cached. Undefined when no single one can have enough.
+ * cached. Undefined when no single one can have enough, or can tell: a floor is one of the whole bucket.
  */
 export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
   const { shardCount } = cache;
   if (shardCount === 1) return 0;
-  if (!couldHold(cache, job)) return undefined;
+  if (leaveOf(job) > 0 || !couldHold(cache, job)) return undefined;
   const doubted = doubtedBefore(cache, job);
   if (doubted !== undefined) return doubted;
   const one = Math.floor(random() * shardCount);
@@ -31,6 +32,7 @@ function doubtedBefore({ doubts, shardCount }: BucketCache, { of: { origin } }: 
 
 /** The best known shard besides one that was short, if it is known to have enough. */
 export function pickOther(cache: BucketCache, job: Job, short: number): number | undefined {
+  if (leaveOf(job) > 0) return undefined;
   let best: number | undefined;
   let most = 0;
   for (let shard = 0; shard < cache.shardCount; shard++) {

@@ -15,7 +15,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { sameRule, termsAt } from "../../domain/limit-state.ts";
-import { countersOf } from "../../domain/usage.ts";
+import { countersOf, perCounter } from "../../domain/usage-counters.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
@@ -178,12 +178,10 @@ function countsOf(items: readonly Item[]): UsageDelta {
   const hours = items.flatMap((item) => openHourIn(item) ?? []);
   // They were looked at before the shards were joined: all of them are small enough to be summed up.
   const counts = hours.flatMap(({ counts }) => Array.from(counts, ([name, milli]) => [name, Number(milli)] as const));
-  const { counters, bypassed, overdrafts } = countersOf(counts);
+  const counters = countersOf(counts);
   return {
     ...NO_USAGE,
-    counted: amountsIn(counters),
-    bypassed: amountsIn(bypassed),
-    overdrafts: amountsIn(overdrafts),
+    ...perCounter((counter) => amountsIn(counters[counter])),
     requests: sum(hours, ({ requests }) => requests),
   };
 }

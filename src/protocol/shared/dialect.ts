@@ -3,11 +3,13 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { LEVELS_MAX } from "../../domain/entity.ts";
 import { ValidationError } from "../../domain/errors.ts";
+import type { Floor } from "../../domain/floor.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
 import type { ItemValue } from "../../ports/item-store.ts";
 import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "../item/attributes.ts";
 import { type Dialect, TRANSACTION_ITEMS_MAX } from "../item/dialect.ts";
+import { neededOf } from "../take/floors.ts";
 
 /** A table that the original writes too. */
 export const SHARED: Dialect = {
@@ -130,14 +132,19 @@ export const SHARED: Dialect = {
  * The original spends stored tokens without looking at the refill, and its own refill does not see what was cut: stored
  * tokens must not fall below zero, and nothing is cut without moving the epoch.
  */
-function outgrows(state: BucketState, { limit, milli }: Amount, readingMs: number): boolean {
+function outgrows(
+  state: BucketState,
+  move: Amount & { readonly floors?: readonly Floor[] },
+  readingMs: number,
+): boolean {
+  const { limit, milli } = move;
   const held = findLimit(state, limit);
   if (held === undefined || milli < 0) return false;
   const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
   const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
   if (isOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
   // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
-  return !SHARED.spendsRefill(held, readingMs - state.epochMs) && held.tokensMilli - milli < 0;
+  return !SHARED.spendsRefill(held, readingMs - state.epochMs) && held.tokensMilli < neededOf(move, held);
 }
 
 /** Attributes that a write may change without moving the epoch. */

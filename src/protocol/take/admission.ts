@@ -1,6 +1,7 @@
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { expiresInDebt } from "../shared/debts.ts";
+import { neededBy } from "./floors.ts";
 import { needsRebase } from "./forms.ts";
 import type { Env, Intent } from "./intent.ts";
 import { intentOf, type Job, newestOf } from "./job.ts";
@@ -76,7 +77,8 @@ function stateFor(
   return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
 }
 
-function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {
+function fitsIn(state: BucketState, left: Map<string, number>, job: Job, readingMs: number): boolean {
+  const { of, kind, amounts } = job;
   if (of.bypass) return true;
   const isEnough = amounts.every(({ limit: name, milli }) => {
     const held = findLimit(state, name);
@@ -84,7 +86,7 @@ function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amoun
     const there = left.get(name) ?? availableMilli(state, held, readingMs);
     left.set(name, there);
     // A debit may go into debt, as deep as it can be counted exactly.
-    return there - milli >= (kind === "debit" && milli > 0 ? -debtMaxMilli(held) : 0);
+    return there >= (kind === "debit" && milli > 0 ? milli - debtMaxMilli(held) : neededBy(job, milli, held));
   });
   if (!isEnough) return false;
   for (const { limit, milli } of amounts) left.set(limit, (left.get(limit) ?? 0) - milli);

@@ -108,7 +108,7 @@ function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImag
     configConfirmed: false,
     checksAccess: true,
     moves: moves.map((move) => ({ ...move, whenShort: kind === "take" ? "refuse" : "owe" })),
-    usage: { ...NO_USAGE, requests: kind === "take" ? 1 : 0, counted: moves },
+    usage: { ...NO_USAGE, requests: kind === "take" ? 1 : 0, counters: moves },
     parts: [],
     nonce: NONCE,
     birth: NONCE.value,

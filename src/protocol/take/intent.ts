@@ -1,6 +1,8 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import type { Floor } from "../../domain/floor.ts";
+import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { ServerTime } from "../clock/server-time.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
@@ -22,17 +24,16 @@ export interface Move {
   readonly milli: number;
   /** What a limit does that holds less: it refuses the write, or owes the rest. */
   readonly whenShort: "refuse" | "owe";
+  /** What must be left of it, where one of the takes has a floor; absent: nothing must. */
+  readonly floors?: readonly Floor[];
 }
 
-/** What one write counts, in either direction. */
-export interface UsageDelta {
+/**
+ * What one write counts, in either direction: tokens also of what moves none, and what of them was let through by a bypass, each
+ * limit once; requests that leave a soft limit below zero, 1000 each, to which the form adds those of the write's own requests.
+ */
+export interface UsageDelta extends Readonly<Record<UsageCounter, readonly Amount[]>> {
   readonly requests: number;
-  /** Also of what moves no tokens. Each limit once. */
-  readonly counted: readonly Amount[];
-  /** What of it was let through by a bypass. */
-  readonly bypassed: readonly Amount[];
-  /** Requests that leave a soft limit below zero, 1000 each. The form adds those of the write's own requests. */
-  readonly overdrafts: readonly Amount[];
   /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
   readonly rollsTo: number | undefined;
   /** The closed hour of the shard that is known to be on its sheet. */
@@ -42,9 +43,7 @@ export interface UsageDelta {
 /** A write that counts nothing but itself. */
 export const NO_USAGE: UsageDelta = Object.freeze({
   requests: 0,
-  counted: [],
-  bypassed: [],
-  overdrafts: [],
+  ...perCounter(() => []),
   rollsTo: undefined,
   sheeted: undefined,
 });

@@ -4,7 +4,8 @@ import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
-import { blankIntent, type Intent, type Move, NO_USAGE, type UsageDelta } from "./intent.ts";
+import { withFloors } from "./floors.ts";
+import { type Intent, type Move, NO_USAGE, type UsageDelta } from "./intent.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
 export interface Job {
@@ -76,7 +77,7 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   return { set: newest.set, origin: newest.origin };
 }
 
-type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
+export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
   Pick<UsageDelta, "sheeted">;
 
 /** One write for all jobs. */
@@ -106,17 +107,18 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
     ...how,
     install: newestOf(jobs),
     checksAccess: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
-    moves: [...moves.values()],
-    usage: { ...NO_USAGE, requests, counted: amountsIn(counted), bypassed: amountsIn(bypassed), sheeted },
+    moves: withFloors([...moves.values()], jobs),
+    usage: { ...NO_USAGE, requests, counters: amountsIn(counted), bypassed: amountsIn(bypassed), sheeted },
     parts,
   };
 }
 
 /** The same for one job, which is what nearly every write is for. */
 function intentOfOne(
-  { of, kind, amounts }: Job,
+  job: Job,
   { readingMs, nonce, birth, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
 ): Intent {
+  const { of, kind, amounts } = job;
   const isTake = kind === "take";
   const whenShort = isTake ? "refuse" : "owe";
   const bypassed = of.bypass ? amounts : NO_USAGE.bypassed;
@@ -125,8 +127,13 @@ function intentOfOne(
     install: of,
     configConfirmed,
     checksAccess: isTake && of.origin.reading !== undefined,
-    moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, whenShort })),
-    usage: { ...NO_USAGE, requests: isTake ? 1 : 0, counted: amounts, bypassed, sheeted },
+    moves: of.bypass
+      ? NONE
+      : withFloors(
+          amounts.map(({ limit, milli }) => ({ limit, milli, whenShort })),
+          [job],
+        ),
+    usage: { ...NO_USAGE, requests: isTake ? 1 : 0, counters: amounts, bypassed, sheeted },
     parts: [{ of, kind, amounts }],
     nonce,
     birth,
@@ -139,14 +146,4 @@ const NONE: readonly Move[] = Object.freeze([]);
 
 function amountsIn(sums: ReadonlyMap<string, number>): Amount[] {
   return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
-}
-
-/** Only installs limits on an item; the claim that they came with is refused, or takes nothing. */
-export function installLimitsIntent(
-  job: Job,
-  { readingMs, nonce, configConfirmed, sheeted }: Omit<IntentOptions, "birth" | "guesses" | "ignoreImageShortage">,
-): Intent {
-  const parts = [{ of: job.of, kind: job.kind, amounts: [] }];
-  const usage = { ...NO_USAGE, sheeted };
-  return { ...blankIntent(readingMs), nonce, configConfirmed, install: newestOf([job]), usage, parts };
 }

@@ -5,6 +5,7 @@ import type { WriteTrace } from "../../ports/item-store.ts";
 import { BN, RF } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
+import { neededOf } from "./floors.ts";
 import type { Piece } from "./fold.ts";
 import type { Intent, Move } from "./intent.ts";
 
@@ -14,7 +15,8 @@ import type { Intent, Move } from "./intent.ts";
  */
 export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
   const { milli } = move;
-  if (move.whenShort === "refuse" && milli >= 0 && held.limit.soft !== true) return levelMilli < milli ? "short" : move;
+  if (move.whenShort === "refuse" && milli >= 0 && held.limit.soft !== true)
+    return levelMilli < neededOf(move, held) ? "short" : move;
   const isCounted = milli <= 0 || levelMilli - milli >= -debtMaxMilli(held);
   if (isCounted) return { limit: move.limit, milli, whenShort: "owe" };
   return held.limit.soft ? "tooDeep" : "short";
@@ -35,12 +37,15 @@ interface TokenMove {
   /** What time does to them, on the side of the capacity that they are expected on. */
   readonly piece: Piece;
   readonly move: Move;
+  /** What must be there, of a move that may be refused. */
+  readonly neededMilli: number;
   /** What was refilled on top of them and may be spent. */
   readonly refilledMilli: number;
 }
 
 /** The condition and the effect of a move on stored tokens. */
-export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, refilledMilli }: TokenMove): void {
+export function moveTokens(builder: WriteBuilder, tk: string, of: TokenMove): void {
+  const { piece, move, neededMilli, refilledMilli } = of;
   const { from, below, how, milli } = piece;
   if (how === "set") {
     atLeast(builder, tk, from);
@@ -53,7 +58,7 @@ export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, ref
   // So much may be given back that it leaves the exact numbers: it stands above the capacity until the next take.
   if (added > UNCHECKED_MAX_MILLI) builder.where(tk, "<=", STORED_MAX_MILLI - added);
   // What is taken must be there when the write is applied, not only when the item was seen.
-  const least = move.whenShort === "refuse" ? move.milli - milli - refilledMilli : undefined;
+  const least = move.whenShort === "refuse" ? neededMilli - milli - refilledMilli : undefined;
   const lowest = from === undefined ? least : Math.max(from, least ?? from);
   atLeast(builder, tk, lowest);
   isBelow(builder, tk, below);

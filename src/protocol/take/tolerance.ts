@@ -1,8 +1,9 @@
 import { divFloor } from "../../bucket/integers.ts";
 import { refilledMilli } from "../../bucket/level.ts";
-import { findLimit } from "../../domain/bucket-state.ts";
+import { findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
+import { neededOf } from "./floors.ts";
 import type { Guess, Intent, Move } from "./intent.ts";
 
 /**
@@ -20,7 +21,8 @@ export function guessesFor(
 ): ReadonlyMap<string, Guess> | undefined {
   if (!cache.hasOtherWriters(readingMs)) return undefined;
   let guesses: Map<string, Guess> | undefined;
-  for (const { limit: name, milli } of moves) {
+  for (const move of moves) {
+    const { limit: name, milli } = move;
     const held = findLimit(state, name);
     if (held === undefined || milli <= 0 || (cache.utilization.get(name) ?? 0) < BUSY) continue;
     const { terms, tokensMilli, remainder } = held;
@@ -29,7 +31,7 @@ export function guessesFor(
     guesses ??= new Map();
     if (cache.lastSide.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
     // Where all of it is wanted, another request would miss what is given up here.
-    else guesses.set(name, { side: "over", spareMilli: cache.isWanted(readingMs) ? 0 : spareOf(terms, milli) });
+    else guesses.set(name, { side: "over", spareMilli: cache.isWanted(readingMs) ? 0 : spareOf(held, move) });
   }
   return guesses;
 }
@@ -58,14 +60,8 @@ export function noteSides(
 /** From this utilization on a limit is seldom full when a request comes. */
 const BUSY = 0.3;
 
-function spareOf(
-  {
-    capacityMilli,
-    refillAmountMilli,
-    refillPeriodMs,
-  }: { capacityMilli: number; refillAmountMilli: number; refillPeriodMs: number },
-  milli: number,
-): number {
+function spareOf(held: LimitState, move: Move): number {
+  const { capacityMilli, refillAmountMilli, refillPeriodMs } = held.terms;
   const spare = Math.min(divFloor(capacityMilli, 16), divFloor(refillAmountMilli * 1000, refillPeriodMs));
-  return spare >= 2 * milli && capacityMilli - spare >= milli ? spare : 0;
+  return spare >= 2 * move.milli && capacityMilli - spare >= neededOf(move, held) ? spare : 0;
 }

@@ -24,5 +24,5 @@ export function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: nu
     stored,
   );
   const move: Move = { limit: WCU, milli: 1000, whenShort: "owe" };
-  moveTokens(builder, tk, { piece, move, refilledMilli: 0 });
+  moveTokens(builder, tk, { piece, move, neededMilli: 0, refilledMilli: 0 });
 }

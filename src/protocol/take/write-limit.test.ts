@@ -20,7 +20,7 @@ function taking(milli: number, readingMs: number): Intent {
   return {
     ...blankIntent(readingMs),
     moves: [{ limit: "rpm", milli, whenShort: "refuse" }],
-    usage: { ...NO_USAGE, requests: 1, counted: amounts },
+    usage: { ...NO_USAGE, requests: 1, counters: amounts },
     parts: [{ of: {}, kind: "take", amounts }],
   };
 }

@@ -7,6 +7,7 @@ import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
 import { boundOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
 import type { Low } from "./expiry.ts";
+import { neededOf } from "./floors.ts";
 import type { Fold, Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
@@ -80,7 +81,13 @@ export function writeLimit(
     if (tokensMilli < 0) written.low.push({ limit, lowMilli: tokensMilli });
     return limit;
   }
-  moveTokens(builder, tk, { piece: exactly(piece, before, due), move: due, refilledMilli: spendableMilli });
+  const neededMilli = neededOf(due, after);
+  moveTokens(builder, tk, {
+    piece: exactly(piece, before, due),
+    move: due,
+    neededMilli,
+    refilledMilli: spendableMilli,
+  });
   const { capacityMilli } = after.terms;
   if (due.milli < 0 && isAdded) env.dialect.capRebasedCredit(builder, before, capacityMilli + due.milli - liftMilli);
   if (due.whenShort === "refuse") return limit;

@@ -1,3 +1,4 @@
+import { given } from "../page.ts";
 import { Problem } from "../problem.ts";
 import { type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
@@ -53,9 +54,9 @@ export const aboutRoutes: readonly Route[] = [
     answers: {
       200: { description: "The token's id, namespaces and scopes, without the token itself.", schema: output.me },
     },
-    handle: ({ caller: { id, namespaces, scopes, expiresAtMs } }) => ({
+    handle: ({ caller: { id, namespaces, scopes, expiresAtMs, leavePercent } }) => ({
       status: 200,
-      body: { id, namespaces, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },
+      body: { id, namespaces, scopes, ...given({ expiresAtMs, leavePercent }) },
     }),
   }),
 ];

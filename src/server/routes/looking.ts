@@ -1,4 +1,5 @@
 import type { RefusalRequest } from "../../engine/refusal-counts.ts";
+import { leaveOf } from "../caller.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import {
@@ -38,7 +39,10 @@ export const lookingRoutes: readonly Route[] = [
     note: "Which limits apply to an entity on a resource, where they come from, and what a request would get.",
     body: explainBody,
     answers: { 200: { description: "The explanation.", schema: output.explanation } },
-    handle: async ({ limiter, body }) => ({ status: 200, body: await limiter.explain(given(body)) }),
+    handle: async ({ limiter, caller, body }) => {
+      const leavePercent = leaveOf(caller, body.leavePercent);
+      return { status: 200, body: await limiter.explain(given({ ...body, leavePercent })) };
+    },
   }),
   route({
     method: "get",

@@ -5,7 +5,7 @@ import type { AcquireRequest } from "../../engine/request.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { answerAtOnce } from "../at-once.ts";
-import { requireScope } from "../caller.ts";
+import { leaveOf, requireScope } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import { given } from "../page.ts";
@@ -86,15 +86,16 @@ async function attempt(call: TakeCall): Promise<RouteResponse> {
 function requested(call: TakeCall): { readonly request: LeaseRequest; readonly isAtOnce: boolean } {
   const { body, caller, requestId } = call;
   const { entityId, resource, consume, also, limits, wait, atomic, holdMs, onExpiry } = body;
+  const leavePercent = leaveOf(caller, body.leavePercent);
   if (limits !== undefined) requireScope(caller, "admin", "`limits` in a request");
   const idempotencyKey = idempotencyKeyOf(call.request);
   const isAtOnce = holdMs === 0 && idempotencyKey === undefined;
   const asked = { entityId, resource, requestId: body.requestId ?? requestId };
   const request: LeaseRequest = consume === undefined ? asked : { ...asked, consume };
-  const isPlain = also === undefined && limits === undefined && wait === undefined && atomic === undefined;
+  const isPlain = [also, limits, wait, atomic, leavePercent].every((field) => field === undefined);
   if (isAtOnce && isPlain) return { request, isAtOnce };
   const further = {
-    ...given({ also, wait, atomic }),
+    ...given({ also, wait, atomic, leavePercent }),
     ...(limits === undefined ? {} : { limits: givenLimits(call.limiter, limits) }),
     ...(wait === undefined ? {} : { signal: call.signal(wait.maxMs) }),
     ...(isAtOnce ? {} : given({ holdMs, onExpiry, idempotencyKey })),

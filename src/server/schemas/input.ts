@@ -14,6 +14,10 @@ export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
 const entity = told(name, "The id of the entity.");
 const onResource = told(name, "The resource.");
 const also = told(z.record(z.string(), amounts), "Amounts of further resources, by resource.");
+const leavePercent = told(
+  z.number(),
+  "How many percent of the capacity in force must be left of every hard limit, at every level: 0 to 99. Default: 0, or that of the token, if it is larger.",
+);
 const cron = "Five fields of a cron.";
 const zone = told(z.string(), "An IANA time zone. Default: UTC.");
 
@@ -68,6 +72,7 @@ export const acquireBody = z
       z.strictObject({ maxMs: told(z.number().min(0).max(30_000), "At most 30,000.") }),
       "How long to wait for tokens, in ms. Default: no wait.",
     ).optional(),
+    leavePercent: leavePercent.optional(),
     atomic: told(z.boolean(), "Whether all levels are taken from in one transaction. Default: false.").optional(),
     requestId: told(
       z.string().max(256),
@@ -113,6 +118,7 @@ export const explainBody = z
     entityId: entity,
     resource: onResource,
     consume: told(amounts, "What the request would take. Default: nothing.").optional(),
+    leavePercent: leavePercent.optional(),
   })
   .openapi({ example: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 } } });
 

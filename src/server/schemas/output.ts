@@ -18,6 +18,7 @@ export const me = z
     namespaces: z.union([z.literal("*"), z.array(z.string())]),
     scopes: z.array(z.enum(["acquire", "read", "admin"])),
     expiresAtMs: instant.optional(),
+    leavePercent: told(z.int(), "What its requests must leave at least. Absent: nothing.").optional(),
   })
   .openapi("Me");
 
@@ -78,6 +79,7 @@ export const status = z
     available: z.int(),
     capacity: z.int(),
     requested: z.int(),
+    floor: told(z.int(), "Whole tokens that the request must leave (`leavePercent`). Absent: none.").optional(),
     exceeded: z.boolean(),
     kind: z.enum(["drip", "calendar", "session"]),
     soft: z.boolean(),

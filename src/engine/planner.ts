@@ -1,0 +1,147 @@
+import { entityMissing } from "../domain/entity.ts";
+import { checkBucketResource } from "../domain/names.ts";
+import type { ChainLink, ConfigCache } from "./config-cache.ts";
+import type { DenyMemory } from "./deny-memory.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import { observed } from "./observed.ts";
+import { lastChains } from "./other-chains.ts";
+import type { Outages } from "./outage.ts";
+import {
+  enabled,
+  isByConfig,
+  isOneReading,
+  type PartChain,
+  type Plan,
+  type Planned,
+  type PlanTime,
+  planOf,
+  takable,
+} from "./plan.ts";
+import { knownChain, type Question } from "./question.ts";
+import { type Observation, type Refusal, refusalOf, remembered } from "./refusal.ts";
+import { type AcquireRequest, type Asked, checkRefusal, checkRequest, type Demand, demandsFor } from "./request.ts";
+import type { Purpose, RequestLimits } from "./request-limits.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+import { runAsync } from "./steps.ts";
+
+/** What a planner goes by; the acquirer's own. */
+interface PlannerParts {
+  readonly deps: EngineDeps;
+  readonly settings: Settings;
+  readonly lifecycle: Lifecycle;
+  readonly configCache: ConfigCache;
+  readonly requestLimits: RequestLimits;
+  readonly deny: DenyMemory;
+  /** Hears whether the entity's configuration lets requests pass during an outage. */
+  readonly outages: Pick<Outages, "noteStored">;
+}
+
+/** Makes plans of requests and questions, by configuration and by what is remembered. It asks no bucket, but for `observe`. */
+export class Planner {
+  readonly #parts: PlannerParts;
+  readonly #deps: EngineDeps;
+  readonly #settings: Settings;
+
+  constructor(parts: PlannerParts) {
+    this.#parts = parts;
+    this.#deps = parts.deps;
+    this.#settings = parts.settings;
+  }
+
+  /**
+   * The plan; or the refusal that memory already knows; or `stale`, when configuration has changed: the links it would be
+   * made of, remembered at different times, do not belong together.
+   */
+  planned(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Planned {
+    if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
+      this.#parts.configCache.expire();
+      return "stale";
+    }
+    try {
+      const plan = this.#plan(request, chain, others, at);
+      return this.#recalled(plan) ?? plan;
+    } catch (error) {
+      // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
+      if (!isByConfig(error) || !this.isOutdated(chain)) throw error;
+      this.#parts.configCache.expire();
+      return "stale";
+    }
+  }
+
+  #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
+    const entity = chain[0] as ChainLink;
+    this.#requireCreated(entity);
+    this.#parts.outages.noteStored(entity.onUnavailable);
+    enabled(chain);
+    for (const other of others) enabled(other.chain);
+    const inForce = (one: readonly ChainLink[], limits: AcquireRequest["limits"]) =>
+      this.#parts.requestLimits.inForce(one, limits, at.nowMs, "write");
+    const further = others.map((other) => ({ ...other, chain: inForce(other.chain, undefined) }));
+    return takable(planOf(request, inForce(chain, request.limits), further, at, this.#settings), this.#deps.store);
+  }
+
+  isUnknown({ created }: ChainLink): boolean {
+    return !created && this.#settings.unknownEntities === "refuse";
+  }
+
+  #requireCreated(link: ChainLink): void {
+    if (!this.isUnknown(link)) return;
+    // Another process may create it at any time, and must not have to wait until this one forgets that it was not there.
+    this.#parts.configCache.expire([link]);
+    throw entityMissing(link.bucket.entityId);
+  }
+
+  #recalled(plan: Plan): Refusal | "stale" | undefined {
+    const observed = this.#parts.deny.recall(plan.claims, plan.nowMs);
+    if (observed === undefined && plan.claims.length > 0) return undefined;
+    // The store is not asked, so it cannot tell that limits were raised, or that a resource was disabled.
+    if (this.isOutdated(plan.demands.map(({ link }) => link))) {
+      this.#parts.configCache.expire();
+      this.#parts.deny.clear();
+      return "stale";
+    }
+    if (observed === undefined) return undefined;
+    const refusal = refusalOf(observed, plan.demands, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
+    checkRefusal(refusal);
+    return remembered(refusal);
+  }
+
+  isOutdated(levels: readonly ChainLink[]): boolean {
+    const generation = this.#deps.scope.config.generation();
+    return levels.some((link) => link.generation !== generation);
+  }
+
+  /** By configuration that was read before the outage, however old; undefined where it is not known. */
+  lastPlan(request: AcquireRequest): Plan | undefined {
+    const known = lastChains(this.#parts.configCache, request);
+    if (known === undefined) return undefined;
+    const at = { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs, sinceRead: 0 };
+    return this.#plan(request, known.chain, known.others, at);
+  }
+
+  /** The chain that a question is about, as configuration has it now. */
+  async chain(question: Question, nowMs: number, purpose: Purpose): Promise<readonly ChainLink[]> {
+    this.#parts.lifecycle.requireOpen();
+    checkRequest(question);
+    let chain = knownChain(this.#parts.configCache, question, nowMs, checkBucketResource);
+    if (chain !== undefined && this.isOutdated(chain)) {
+      this.#parts.configCache.expire();
+      chain = undefined;
+    }
+    chain ??= await runAsync(
+      this.#parts.configCache.chain(question.entityId, question.resource, nowMs, "async", "any"),
+    );
+    this.#requireCreated(chain[0] as ChainLink);
+    return this.#parts.requestLimits.inForce(chain, question.limits, nowMs, purpose);
+  }
+
+  /** What an acquire of the amounts would take from a chain, level by level. */
+  demands(asked: Asked, chain: readonly ChainLink[]): readonly Demand[] {
+    return demandsFor(asked, chain, this.#settings);
+  }
+
+  /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
+  observe(demands: readonly Demand[]): Promise<Observation> {
+    return observed(this.#deps, demands);
+  }
+}
