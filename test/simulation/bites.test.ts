@@ -4,6 +4,7 @@ import { CODE_MUTANTS } from "./code-mutants.ts";
 import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
+import { hasFloors } from "./profile.ts";
 import { TOTAL_MUTANTS } from "./total-mutants.ts";
 
 /** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */
@@ -29,6 +30,13 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 testMutants(
-  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...FLOOR_MUTANTS, ...CODE_MUTANTS },
+  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS },
   { store: "memory", seedsMax: 400, caughtBy: CAUGHT_BY },
 );
+
+const FLOORS_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a floor of one percent less": 40,
+  "waiters that are served first come only, whatever they must leave": 623,
+};
+
+testMutants(FLOOR_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasFloors, caughtBy: FLOORS_CAUGHT_BY });

@@ -17,16 +17,6 @@ export const CODE_MUTANTS: Readonly<Record<string, Mutant>> = {
     caughtAs: /granted \d+ ms after all was back/,
     spoil: () => without(WaitingRoom.prototype, "wakeHeads", () => {}),
   },
-  "waiters that are served first come only, whatever they must leave": {
-    layer: "code",
-    caughtAs: /served first the one that leaves more/,
-    spoil: () => {
-      const { enter } = WaitingRoom.prototype;
-      return without(WaitingRoom.prototype, "enter", function (this: WaitingRoom, key: string) {
-        return enter.call(this, key, 0);
-      });
-    },
-  },
   "a settle that leaves out what is not stored yet": {
     layer: "code",
     caughtAs: /was told of \d+ of \w+, but charged \d+/,

@@ -1,9 +1,11 @@
+import { WaitingRoom } from "../../src/engine/waiting.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
-import { inBuckets, type StoreMutant } from "./mutants.ts";
+import { without } from "./code-mutants.ts";
+import { inBuckets, type Mutant } from "./mutants.ts";
 import { atOnce } from "./port.ts";
 
 /** Deliberate bugs about what a request must leave. */
-export const FLOOR_MUTANTS: Readonly<Record<string, StoreMutant>> = {
+export const FLOOR_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a floor that the take leaves out": {
     layer: "store",
     caughtAs: /are left where \d+ had to be/,
@@ -26,10 +28,10 @@ export const FLOOR_MUTANTS: Readonly<Record<string, StoreMutant>> = {
     })),
   },
 
-  // The engine goes by its own claims when it says how long to wait.
+  // The engine goes by its own claims when it says what is short and how long to wait.
   "a floor left out of the wait": {
     layer: "client",
-    caughtAs: /was refused again \d+ ms later, as told|refused although everything fits/,
+    caughtAs: /is refused by \S+, and not told|was refused again \d+ ms later, as told/,
     spoil: inBuckets((buckets) => ({
       take: (claims, context) => {
         const asked = claims.map((claim) => ({ ...claim }));
@@ -37,6 +39,17 @@ export const FLOOR_MUTANTS: Readonly<Record<string, StoreMutant>> = {
         return buckets.take(asked, context) as TakeReply;
       },
     })),
+  },
+
+  "waiters that are served first come only, whatever they must leave": {
+    layer: "code",
+    caughtAs: /served first the one that leaves more/,
+    spoil: () => {
+      const { enter } = WaitingRoom.prototype;
+      return without(WaitingRoom.prototype, "enter", function (this: WaitingRoom, key: string) {
+        return enter.call(this, key, 0);
+      });
+    },
   },
 };
 

@@ -106,12 +106,14 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
   return crowded(random, random.chance(0.3) ? withLevels(random, counted) : counted);
 }
 
-/**
- * The same world where some requests must leave something: of every eleventh seed, so that all others stay as they are, and the bugs
- * that were found in them.
- */
+/** Every eleventh world has floors, so that all others stay as they are, and the bugs that were found in them. */
+export function hasFloors(seed: number): boolean {
+  return seed % 11 === 7;
+}
+
+/** The same world where some requests must leave something, if it is one of those. */
 export function withFloors(seed: number, profile: Profile): Profile {
-  if (seed % 11 !== 7) return profile;
+  if (!hasFloors(seed)) return profile;
   const { weights, faultRate, limiters } = profile;
   // Who waits is served by what it must leave; that is seen where nothing else keeps it.
   const isCalm = faultRate === 0 && limiters === undefined;
