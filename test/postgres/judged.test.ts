@@ -8,10 +8,10 @@ import { judgedWorld } from "./judged-world.ts";
 import { describePostgres } from "./postgres.ts";
 import { connectionOn } from "./record-kit.ts";
 
-const SEEDS = 24;
+const SEEDS = 32;
 
 await describePostgres("worlds of the simulation on PostgreSQL", ({ url, newSchema }) => {
-  test("what the server stores is what the model says, write by write, in two dozen worlds", async () => {
+  test("what the server stores is what the model says, write by write, in 32 worlds", async () => {
     const client = new pg.Pool({ connectionString: url, max: 1 });
     const schema = newSchema();
     await migrate(connectionOn(client, schema));

@@ -105,8 +105,10 @@ async function madeBy(
     port,
     sockets: folder,
     kill: async () => {
+      // One that has stopped by itself tells of no second end.
+      if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
       const ended = new Promise((resolve) => server?.once("exit", resolve));
-      server?.kill("SIGKILL");
+      server.kill("SIGKILL");
       await ended;
     },
     restart: async () => {
