@@ -36,3 +36,22 @@ test("bucket list without a resource has the buckets of all, and usage totals ha
   );
   assert.equal((await run("usage totals --from 2000-01-01 --to 2000-01-02")).stdout, "No usage in that time.\n");
 });
+
+test("--leave-percent: a request that leaves too little is refused, and said so", async (t) => {
+  const { run } = await onFile(t, "resource set-defaults gpt-4 -l rpm:100", "entity create key-1");
+  const ask = async (line: string) => run(line);
+  assert.equal((await ask("acquire key-1 gpt-4 -c rpm=60 --leave-percent 40")).code, 0);
+  const refused = await ask("acquire key-1 gpt-4 -c rpm=1 --leave-percent 40");
+  assert.equal(refused.code, 1, refused.stderr);
+  assert.match((await ask("explain key-1 gpt-4 -c rpm=1 --leave-percent 40")).stdout, /the request must leave 40/);
+  assert.equal((await ask("available key-1 gpt-4 -c rpm=1 --leave-percent 40 --exit-code")).code, 1);
+  assert.equal((await ask("available key-1 gpt-4 -c rpm=1 --leave-percent 39 --exit-code")).code, 0);
+  for (const wrong of [
+    "available key-1 gpt-4 --leave-percent 40",
+    "acquire key-1 gpt-4 -c rpm=1 --leave-percent 100",
+  ]) {
+    const { code, stderr } = await ask(wrong);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /--leave-percent/);
+  }
+});

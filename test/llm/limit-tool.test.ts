@@ -47,6 +47,15 @@ test("a call that is refused does not run, and throws RateLimitExceeded", async 
   assert.equal(runs, 2);
 });
 
+test("a call leaves what it must leave", async () => {
+  const { limiter, held } = await openLimiter();
+  const limited = limitTool(search, { limiter, entityId: "key-1", leavePercent: 50 });
+  await limited("buckets", 3);
+  await assert.rejects(limited("buckets", 3), (error) => error instanceof RateLimitExceeded);
+  assert.equal((await held()).calls, 1);
+  assert.throws(() => limitTool(search, { limiter, entityId: "key-1", leavePercent: 100 }), ValidationError);
+});
+
 test("a call that throws, also before its first await, gives its tokens back", async () => {
   const { limiter, held } = await openLimiter();
   const fault = new Error("no such page");

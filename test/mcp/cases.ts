@@ -89,6 +89,15 @@ export function mcpCases(version: string | "the installed one"): void {
     ]);
   });
 
+  test("a tool leaves what it must leave", async (t) => {
+    const { limiter, server, call } = await started(t, { entityId: "key-1", leavePercent: 50 });
+    server.registerTool("search", {}, () => text("found"));
+    assert.equal((await call("search")).isError, undefined);
+    assert.equal((await call("search")).isError, true);
+    assert.deepEqual(await left(limiter, "key-1", "tool:search"), { calls: 1 });
+    assert.throws(() => limitTools(server, { limiter, entityId: "key-1", leavePercent: 100 }), ValidationError);
+  });
+
   test("tools from before stay free, and a function that is put in later is limited", async (t) => {
     const { limiter, server, call } = await started(t, { entityId: "key-1" }, (bare) => {
       bare.registerTool("free", {}, () => text("free"));

@@ -33,6 +33,8 @@ const WRONG: readonly [options: Record<string, unknown>, code: string, words: Re
   [{ resource: 7 }, "resource_invalid", /7/],
   [{ wait: 5 }, "wait_invalid", /give \{ maxMs \}/],
   [{ wait: { maxMs: -1 } }, "wait_invalid", /milliseconds/],
+  [{ leavePercent: 100 }, "leave_invalid", /100/],
+  [{ leavePercent: "10" }, "leave_invalid", /"10"/],
   [{ skip: true }, "option_invalid", /skip is true; give a function/],
   [{ shadow: "yes" }, "option_invalid", /shadow is "yes"/],
   [{ giveBackOn: ["abort"] }, "option_invalid", /"error" and "disconnect"/],

@@ -63,6 +63,33 @@ test("whoever may only take must not raise their own limit", async (t) => {
   assert.equal((await call("POST", `${NS}/acquire`, { token: both.token, body: { ...take, limits } })).status, 200);
 });
 
+test("what a token leaves counts for its requests, and what a request leaves where that is more", async (t) => {
+  const batch = tokenOf("batch", { leavePercent: 50 });
+  const web = tokenOf("web");
+  const { call } = await serviceOf(t, { tokens: [batch.entry, web.entry] });
+  assert.equal((await call("GET", "/v1/me", { token: batch.token })).body.leavePercent, 50);
+  assert.equal((await call("GET", "/v1/me", { token: web.token })).body.leavePercent, undefined);
+  const ask = (token: string, rpm: number, leavePercent?: number) =>
+    call("POST", `${NS}/acquire`, { token, body: { ...take, consume: { rpm }, leavePercent } });
+  // Of 100: what must be left decides, not what is there.
+  problem(await ask(batch.token, 51), 413, "amount_above_capacity");
+  problem(await ask(batch.token, 51, 10), 413, "amount_above_capacity");
+  problem(await ask(batch.token, 41, 60), 413, "amount_above_capacity");
+  problem(await ask(batch.token, 1, 100), 400, "leave_invalid");
+  assert.equal((await ask(batch.token, 50)).status, 200);
+  problem(await ask(batch.token, 1), 429, "rate_limit_exceeded");
+  const explained = await call("POST", `${NS}/explain`, {
+    token: batch.token,
+    body: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 } },
+  });
+  assert.equal(explained.body.primary.floor, 50);
+  assert.equal((await ask(web.token, 50)).status, 200);
+  for (const leavePercent of [-1, 100, 1.5, "50"]) {
+    const file = JSON.stringify({ tokens: [{ ...batch.entry, leavePercent }] });
+    assert.throws(() => parseTokens(file, "tokens.json"), /leavePercent/);
+  }
+});
+
 test("a namespace that the token does not have is 403, whether or not it exists", async (t) => {
   const { token, entry } = tokenOf("gateway", { namespaces: ["default", "gone"] });
   const { call, limiter } = await serviceOf(t, { tokens: [entry] });
