@@ -141,7 +141,7 @@ export class TestedNamespace {
 
   takeReply(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): MaybePromise<TakeReply> {
     const { generation, atomic = false } = options;
-    return this.scope.buckets.take(claims, { nowMs, timeoutMs: 10_000, generation, atomic });
+    return this.scope.buckets.take(claims, { nowMs, timeoutMs: 60_000, generation, atomic });
   }
 
   /** Whether the one claim is granted. */
@@ -175,16 +175,16 @@ export class TestedNamespace {
   }
 
   debit(claim: Claim, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
-    return this.scope.buckets.debit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+    return this.scope.buckets.debit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
   }
 
   credit(claim: Claim, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
-    return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+    return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
   }
 
   /** Gives back what was taken with this ticket, not with the last one. */
   giveBack(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
-    return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+    return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
   }
 
   topUp(claim: Claim, tokens: Tokens, nowMs: number, key?: string): MaybePromise<OperationReply> {

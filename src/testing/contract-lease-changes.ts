@@ -9,7 +9,7 @@ import { leaseOn } from "./contract-leases.ts";
 
 const rpm = [Limit.perMinute("rpm", 10), Limit.perMinute("tpm", 1_000)];
 const KEY = { key: "k", mark: "m" };
-const CONTEXT = { nowMs: T0, timeoutMs: 10_000 };
+const CONTEXT = { nowMs: T0, timeoutMs: 60_000 };
 const NOTHING = { kind: "difference", debits: [], credits: [] } as const;
 
 /** A lease that holds 6 of the 10 of `a`. */
