@@ -284,7 +284,7 @@ export function leaseContract(suite: Suite): void {
     let drafts = 0;
     const take = (leaseId: string) =>
       place.scope.buckets.take([wanted], {
-        ...{ nowMs: T0, timeoutMs: 10_000, generation: undefined, atomic: false },
+        ...{ nowMs: T0, timeoutMs: 60_000, generation: undefined, atomic: false },
         lease: {
           key,
           writeOf: ([answer]) => {
@@ -330,7 +330,7 @@ export function leaseContract(suite: Suite): void {
     const other = { key: "k2", mark: "m2" };
     await leases.beginKey({ ...other, fingerprint: "f", nowMs: T0, untilMs: T0 + 15_000 });
     const reply = await place.scope.buckets.take([wanted], {
-      ...{ nowMs: T0, timeoutMs: 10_000, generation: undefined, atomic: false },
+      ...{ nowMs: T0, timeoutMs: 60_000, generation: undefined, atomic: false },
       lease: {
         key: other,
         writeOf: () => assert.fail("a refused take has no lease"),

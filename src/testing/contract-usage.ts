@@ -160,7 +160,7 @@ export function usageContract(suite: Suite): void {
       if (answer.kind !== "taken") continue;
       const one = chain[i] as (typeof chain)[number];
       const held = { ...one, ticket: answer.ticket };
-      await place.scope.buckets.credit(held, one.take, { nowMs: T0 + 1, timeoutMs: 10_000, undoes: "request" });
+      await place.scope.buckets.credit(held, one.take, { nowMs: T0 + 1, timeoutMs: 60_000, undoes: "request" });
     }
     await place.take([claim("a", soft, { soft: 1 })], T0 + 2);
     const told = (await usage(place, "hourly")).map(({ entityId, requests, overdrafts, counters }) => {
