@@ -35,7 +35,7 @@ export interface BucketState {
   readonly renewAtMs: number;
   /** Nobody has taken from it, and it is not stored: it is full in whatever window it is first used. */
   readonly untouched: boolean;
-  /** Every limit drips and is hard: nothing about a take needs remembering. */
+  /** Every limit drips, is hard and tells nothing: nothing about a take needs remembering. */
   readonly plain: boolean;
   /**
    * Of a bucket in shards, as a whole: its shards, each from its own epoch. What it holds, and when it will
@@ -144,7 +144,7 @@ function installed(state: BucketState, set: LimitSet, calendar: Calendar, part: 
 export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
   const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
-  const plain = limits.every(({ limit, quota }) => quota === undefined && !limit.soft);
+  const plain = limits.every(({ limit, quota }) => quota === undefined && !limit.soft && !limit.notifyAt);
   const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
   return writtenMs === undefined ? state : { ...state, writtenMs };
 }
@@ -374,7 +374,7 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, rulesOf(limit).windowEndMs(limit, quota));
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
-      limits[i] = {
+      const next: LimitState = {
         name,
         limit,
         terms,
@@ -386,6 +386,7 @@ function changeTokens(
         rememberUntilMs,
         resetsBefore,
       };
+      limits[i] = held.told === undefined ? next : { ...next, told: held.told };
       break;
     }
   }

@@ -107,12 +107,14 @@ function signatureOf({
   refillPeriodMs,
   soft,
   schedule,
+  notifyAt,
   ...limit
 }: Limit): string {
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
-  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain;
-  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]);
+  const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
+  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
+  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]) + tells;
 }
 
 /** A bucket is rebased when its epoch is this old, so that products stay small. */

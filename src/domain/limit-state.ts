@@ -29,6 +29,8 @@ export interface LimitState extends Balance {
   readonly rememberUntilMs: number;
   /** Of what drips now: how many resets it counted as a quota before. 0: none. As a quota again it counts on from there. */
   readonly resetsBefore: number;
+  /** The highest percentage of `notifyAt` that was told: in this period of a quota. Absent: none. */
+  readonly told?: number;
 }
 
 /** A limit that was never taken from: full at the capacity in force. */
@@ -144,7 +146,9 @@ export function renewed(state: LimitState, atMs: number, calendar: Calendar): Li
   const part = grantedAnew(state.part);
   const terms = termsAt(state.limit, 0, atMs, calendar, part);
   const quota = state.quota && renewedMarks(state.quota, part);
-  return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+  // What is full again can be told again.
+  const { told: _, ...untold } = state;
+  return { ...untold, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
 }
 
 /**
@@ -160,7 +164,9 @@ export function isForgettable(state: LimitState, atMs: number): boolean {
   return isFull(state) && state.rememberUntilMs <= atMs;
 }
 
-function isFull({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {
+function isFull({ limit, tokensMilli, terms, quota, part, told }: LimitState): boolean {
+  // It was told in this period, and is not told again when all was given back.
+  if (told !== undefined && rulesOf(limit).hasPeriods) return false;
   // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
   if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
   return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0);

@@ -4,7 +4,7 @@ import { ValidationError } from "./errors.ts";
 import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
-import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import { checkNotifyAt, PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, checkMeasure, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
@@ -35,6 +35,8 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   readonly soft?: true;
   /** Windows with another capacity or rate. The first window that matches counts. */
   readonly schedule?: readonly ScheduleEntry[];
+  /** Percentages of the capacity, rising: when so much of it is used, a `ThresholdEvent` tells it. */
+  readonly notifyAt?: readonly number[];
 }
 
 /** Options of every maker of limits. */
@@ -45,6 +47,12 @@ export interface KindOptions<Measure extends string = string> {
   readonly soft?: boolean;
   /** Windows with another capacity or rate. The first window that matches counts. Default: none. */
   readonly schedule?: readonly ScheduleEntry[];
+  /**
+   * One to four rising whole percentages from 1 to 100. When so much of the capacity in force is used, a
+   * `ThresholdEvent` tells it: once a period of a quota, and of a limit that refills each time that it is reached anew.
+   * Default: none.
+   */
+  readonly notifyAt?: readonly number[];
 }
 
 /** Options of `Limit.perSecond`, `perMinute`, `perHour` and `perDay`. */
@@ -88,17 +96,19 @@ type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly resetAfterMs?: number | undefined;
 };
 
-const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, counts: true, soft: true, schedule: true });
+const RATE_OPTIONS = new KnownNames<RateOptions>({
+  ...{ burst: true, counts: true, soft: true, schedule: true, notifyAt: true },
+});
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, schedule: true },
+  ...{ counts: true, soft: true, schedule: true, notifyAt: true },
 });
 const QUOTA_OPTIONS = new KnownNames<Quota>({
-  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, schedule: true },
+  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, schedule: true, notifyAt: true },
 });
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, schedule: true, reset: true, resetAfterMs: true },
+  ...{ counts: true, soft: true, schedule: true, notifyAt: true, reset: true, resetAfterMs: true },
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
@@ -226,11 +236,13 @@ function checkLimit<Name extends string, Measure extends string>(
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule = limit.schedule === undefined ? undefined : checkSchedule(base, limit.schedule, resets, calendar);
+  const notifyAt = limit.notifyAt === undefined ? undefined : checkNotifyAt(name, limit.notifyAt);
   const made = Object.freeze({
     ...base,
     ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...fields,
   });
   MADE.add(made);
@@ -314,12 +326,14 @@ function ofKind<Measure extends string>({
   counts,
   soft,
   schedule,
-}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "schedule"> {
+  notifyAt,
+}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "schedule" | "notifyAt"> {
   // A wrong value stays, for the check to see it.
   return {
     ...(counts === undefined ? {} : { counts }),
     ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
   };
 }
 

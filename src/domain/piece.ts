@@ -195,7 +195,17 @@ function isLimits(value: object): value is readonly Limit[] {
 }
 
 // The period of a quota means nothing: nothing drips in it.
-function plainLimit({ name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, ...limit }: Limit): string {
+function plainLimit({
+  name,
+  counts,
+  capacity,
+  refillAmount,
+  refillPeriodMs,
+  soft,
+  schedule,
+  notifyAt,
+  ...limit
+}: Limit): string {
   const windows = (schedule ?? []).map((entry) => [
     ...[entry.cron, entry.tz ?? "UTC", entry.scale ?? null, entry.capacity ?? null],
     ...[entry.refillAmount ?? null, entry.refillPeriodMs ?? null],
@@ -204,6 +214,7 @@ function plainLimit({ name, counts, capacity, refillAmount, refillPeriodMs, soft
     ...[name, capacity, refillAmount, formOf(limit) === undefined ? refillPeriodMs : 0, soft === true, windows],
     ...FORMS.map((form) => form.plain(limit) ?? null),
     ...(counts === undefined ? [] : [counts]),
+    ...(notifyAt === undefined ? [] : [{ notifyAt }]),
   ]);
 }
 

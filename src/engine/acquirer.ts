@@ -70,7 +70,7 @@ export class Acquirer {
     this.#deps = deps;
     this.#lifecycle = lifecycle;
     this.#settings = settings;
-    this.requestLimits = new RequestLimits(deps.calendar, settings.bucketsMax);
+    this.requestLimits = new RequestLimits(deps, settings.bucketsMax);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs, settings.bucketsMax);
     this.deny = new DenyMemory(settings.denyMemoryMs, settings.bucketsMax);
     this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
@@ -83,6 +83,8 @@ export class Acquirer {
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
     this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };
     this.client = new StoreClient(deps, settings, this.listeners);
+    const stop = scope.buckets.watchThresholds?.((crossed) => this.#publisher.threshold(crossed));
+    if (stop !== undefined) lifecycle.onClosed(stop);
     this.#maker = {
       client: this.client,
       calendar: deps.calendar,

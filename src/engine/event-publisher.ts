@@ -1,6 +1,7 @@
 import { type Amount, tokensByName } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
@@ -68,6 +69,11 @@ export class EventPublisher {
     if (this.#events.charged.active) {
       this.#events.charged.publish({ ...this.#on(about), amounts: tokensByName(amounts), reason });
     }
+  }
+
+  threshold({ bucket: { entityId, resource }, ...crossed }: Crossed): void {
+    if (!this.#events.threshold.active) return;
+    this.#events.threshold.publish({ namespace: this.#namespace, entityId, resource, ...crossed });
   }
 
   gaveBack(

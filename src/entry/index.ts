@@ -73,6 +73,7 @@ export type {
   LeaseOpenedEvent,
   LimitsChangedEvent,
   RefusedEvent,
+  ThresholdEvent,
   UnavailableEvent,
   WaitBeganEvent,
   WaitEndedEvent,

@@ -6,6 +6,7 @@ import type { Ticket } from "../domain/give-back.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
@@ -182,6 +183,13 @@ export interface BucketStore {
    * within a take. The answer ends that. Absent where that cannot happen.
    */
   watchReturns?(listener: (returned: Returned) => void): () => void;
+  /**
+   * Calls the listener when a take or a debit of this object has reached a percentage of a limit (`notifyAt`), once the mark of it
+   * is stored: so each is told at most once, by one process. The answer ends that. Only with `Store.tellsThresholds`.
+   */
+  watchThresholds?(listener: (crossed: Crossed) => void): () => void;
+  /** Resolves when what takes have reached so far is told, or will never be. Absent: it is told when a take is answered. */
+  thresholdsTold?(): Promise<void>;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Which buckets there are, of one entity or of all: by entity id, then by resource. */

@@ -76,6 +76,31 @@ export interface ChargedEvent {
   readonly reason: "adjust" | "consume";
 }
 
+/**
+ * A percentage of a limit was reached (`notifyAt`). Each is told at most once a period of a quota, by one process; of a limit that
+ * refills, once each time that it is reached anew.
+ */
+export interface ThresholdEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** Whose limit it is. */
+  readonly entityId: string;
+  /** On which resource; `"*"`: a total over all resources. */
+  readonly resource: string;
+  /** The name of the limit. */
+  readonly limit: string;
+  /** The percentage that was reached, one of `notifyAt`. */
+  readonly percent: number;
+  /** Whole tokens that are used, rounded up. */
+  readonly used: number;
+  /** Whole tokens: the capacity in force, with what was topped up. */
+  readonly capacity: number;
+  /** When, in ms since the Unix epoch. */
+  readonly atMs: number;
+  /** When the quota resets, in ms since the Unix epoch. Absent: it refills, or is a limit of what runs at once. */
+  readonly resetsAtMs?: number;
+}
+
 /** An outage of the store blocked a request, or a lease that wanted more. */
 export interface UnavailableEvent {
   /** The name of the namespace. */
@@ -214,6 +239,7 @@ export interface Events {
   readonly refused: Channel<RefusedEvent>;
   readonly gaveBack: Channel<GaveBackEvent>;
   readonly charged: Channel<ChargedEvent>;
+  readonly threshold: Channel<ThresholdEvent>;
   readonly unavailable: Channel<UnavailableEvent>;
   readonly degraded: Channel<DegradedEvent>;
   readonly limitsChanged: Channel<LimitsChangedEvent>;

@@ -16,6 +16,7 @@ import {
 import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/thresholds.ts";
 import { countName } from "../domain/usage-counters.ts";
 import type { Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
@@ -66,7 +67,9 @@ export function taken(
   nowMs: number,
 ): BucketState | undefined {
   if (bypass) return touched(state);
-  return leavePercent === undefined ? takeFrom(state, take, nowMs) : takeLeaving(state, take, nowMs, leavePercent);
+  const after =
+    leavePercent === undefined ? takeFrom(state, take, nowMs) : takeLeaving(state, take, nowMs, leavePercent);
+  return after === undefined || after.plain ? after : withMarks({ before: state, after, amounts: take, nowMs });
 }
 
 /** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
@@ -76,7 +79,18 @@ export function debited(
   amounts: readonly Amount[],
   nowMs: number,
 ): BucketState | undefined {
-  return bypass ? touched(state) : debitFrom(state, amounts, nowMs);
+  if (bypass) return touched(state);
+  const after = debitFrom(state, amounts, nowMs);
+  return after && withMarks({ before: state, after, amounts, nowMs });
+}
+
+/** What a take or a debit that made this of a bucket has to tell; undefined: nothing. */
+export function toldBy(
+  take: Omit<BucketTake, "nowMs">,
+  { bucket, bypass }: Pick<Claim, "bucket" | "bypass">,
+  { nowMs, calendar }: RuleContext,
+): readonly Crossed[] | undefined {
+  return bypass || take.after.plain ? undefined : crossedBy({ ...take, nowMs }, bucket, calendar);
 }
 
 /** What a bucket is after amounts were given back to it. */

@@ -11,8 +11,8 @@ export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
-   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past. The signature is 0 when it
-   * follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past, and an eighth is what was told of a
+   * limit that tells nothing at present. The signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
   readonly text: string;
@@ -27,9 +27,15 @@ export interface Shape {
     readonly isQuota: boolean;
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
+    /** It has `notifyAt`: what was told of it changes with takes, and stands beside its level. */
+    readonly isTelling: boolean;
+    /** Of one that is not telling: the highest percentage that was told of it in this period. 0: none. */
+    readonly told: number;
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
+  /** How many of them are telling. */
+  readonly tellingCount: number;
 }
 
 type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
@@ -62,10 +68,15 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
-  const past = rememberUntilMs === 0 && resetsBefore === 0 ? [] : [rememberUntilMs, resetsBefore];
+  const past =
+    told !== undefined && limit.notifyAt === undefined
+      ? [rememberUntilMs, resetsBefore, told]
+      : rememberUntilMs === 0 && resetsBefore === 0
+        ? []
+        : [rememberUntilMs, resetsBefore];
   if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
   return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
 }
@@ -117,15 +128,21 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 
 function parsed(text: string, [head, ...rows]: Rows): Shape {
   const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
-  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
+  const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
+    const [rememberUntilMs = 0, resetsBefore = 0, told = 0] = past;
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
     const isQuota = rulesOf(limit).marks !== undefined;
-    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore };
+    return {
+      ...{ name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore },
+      ...{ isTelling: limit.notifyAt !== undefined, told },
+    };
   });
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
-  return { text, signature: signature === 0 ? signatureOf(limits) : signature, changedMs, limits, quotaCount };
+  const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
+  const shown = signature === 0 ? signatureOf(limits) : signature;
+  return { text, signature: shown, changedMs, limits, quotaCount, tellingCount };
 }

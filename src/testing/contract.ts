@@ -22,6 +22,7 @@ import { refusalContract } from "./contract-refusals.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
 import { switchesContract } from "./contract-switches.ts";
+import { thresholdsContract } from "./contract-thresholds.ts";
 import { usageContract } from "./contract-usage.ts";
 
 /**
@@ -50,6 +51,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
+  under("thresholds", thresholdsContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

@@ -4,6 +4,7 @@ import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operat
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
 import type {
   Answer,
   BucketOwner,
@@ -29,8 +30,10 @@ import {
   standing,
   taken,
   takenAnswer,
+  toldBy,
 } from "../../stored/bucket-rules.ts";
 import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
+import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
@@ -51,6 +54,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #usage: UsageCounter | undefined;
   readonly #drafted: DraftedBuckets;
   readonly #leases: LeaseRecords;
+  readonly #thresholds = new ThresholdListeners();
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
@@ -66,6 +70,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       find: (key) => this.#data.buckets.get(key.id),
       cellOf: (key) => this.#cell(key),
       contextAt: (nowMs) => this.#at(nowMs),
+      thresholds: this.#thresholds,
     };
   }
 
@@ -98,12 +103,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       return [this.#takeOne(claims[0] as Claim, context)];
     const before = claims.map((claim) => standing(this.#stateOf(claim), claim, context));
     const after: (BucketState | undefined)[] = [];
+    const met: BucketState[] = [];
     for (let i = 0; i < claims.length; i++) {
       const claim = claims[i] as Claim;
       const earlier = earlierOnSame(claims, i);
       const state =
         earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? before[earlier], claim, context);
-      after.push(taken(by === "plan" ? state : atWrite(state, context), claim, nowMs));
+      met.push(by === "plan" ? state : atWrite(state, context));
+      after.push(taken(met[i] as BucketState, claim, nowMs));
     }
     if (after.includes(undefined)) {
       return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined));
@@ -111,6 +118,9 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const answers = claims.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
     write?.(answers);
     for (const [i, claim] of claims.entries()) this.#store(claim, after[i] as BucketState, nowMs);
+    for (const [i, claim] of claims.entries()) {
+      this.#tell(claim, met[i] as BucketState, after[i] as BucketState, context);
+    }
     return answers;
   }
 
@@ -132,8 +142,9 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const { bucket, set, origin } = of;
     const claim = { bucket, set, origin, take, bypass: false };
     const context = this.#at(nowMs);
-    const after = taken(standing(this.#stateOf(claim), claim, context), claim, nowMs);
-    return after === undefined ? undefined : this.#taken(claim, after, context);
+    const before = standing(this.#stateOf(claim), claim, context);
+    const after = taken(before, claim, nowMs);
+    return after === undefined ? undefined : this.#taken(claim, before, after, context);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
@@ -153,6 +164,10 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   /** Debits and credits that are made together. */
   draftAt(nowMs: number): BucketDraft {
     return new BucketDraft(this.#drafted, nowMs);
+  }
+
+  watchThresholds(listener: (crossed: Crossed) => void): () => void {
+    return this.#thresholds.watch(listener);
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): OperationReply {
@@ -235,12 +250,17 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   #takeOne(claim: Claim, context: RuleContext): Answer {
     const before = standing(this.#stateOf(claim), claim, context);
     const after = taken(before, claim, context.nowMs);
-    return after === undefined ? this.#refuse(claim, before, false) : this.#taken(claim, after, context);
+    return after === undefined ? this.#refuse(claim, before, false) : this.#taken(claim, before, after, context);
   }
 
-  #taken(claim: Claim, state: BucketState, context: RuleContext): TakenAnswer {
+  #taken(claim: Claim, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
     this.#store(claim, state, context.nowMs);
+    this.#tell(claim, before, state, context);
     return takenAnswer(state, claim, context);
+  }
+
+  #tell(claim: Claim, before: BucketState, after: BucketState, context: RuleContext): void {
+    if (!after.plain) this.#thresholds.tell(toldBy({ before, after, amounts: claim.take }, claim, context));
   }
 
   #store(claim: Claim, state: BucketState, nowMs: number): void {

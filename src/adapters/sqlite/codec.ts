@@ -8,6 +8,7 @@ import type { Shape } from "../../stored/shape.ts";
  *
  *     epochMs, asOfMs, generation | NaN, requests, validUntilMs, then per limit: tokensMilli, remainder, counted | NaN,
  *     and for a quota: windowStartMs | NaN, topUpMilli, resets
+ *     and for a limit with `notifyAt`: the highest percentage that was told, or 0
  *
  * Doubles rather than text: they are read and written without parsing, and the row keeps its size, so that SQLite
  * overwrites it in place.
@@ -18,8 +19,8 @@ const PER_QUOTA = 3;
 const DOUBLE = 8;
 
 /** How many doubles that is. */
-function lengthOf({ limits, quotaCount }: Shape): number {
-  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount;
+function lengthOf({ limits, quotaCount, tellingCount }: Shape): number {
+  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + tellingCount;
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
@@ -34,16 +35,20 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, limit, told } = limits[i] as LimitState;
     view.setFloat64(at, tokensMilli, true);
     view.setFloat64(at + DOUBLE, remainder, true);
     view.setFloat64(at + 2 * DOUBLE, open.counted[i] as number, true);
     at += PER_LIMIT * DOUBLE;
-    if (quota === undefined) continue;
-    view.setFloat64(at, quota.windowStartMs ?? Number.NaN, true);
-    view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
-    view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
-    at += PER_QUOTA * DOUBLE;
+    if (quota !== undefined) {
+      view.setFloat64(at, quota.windowStartMs ?? Number.NaN, true);
+      view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
+      view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
+      at += PER_QUOTA * DOUBLE;
+    }
+    if (limit.notifyAt === undefined) continue;
+    view.setFloat64(at, told ?? 0, true);
+    at += DOUBLE;
   }
   return scratch.bytes;
 }
@@ -60,7 +65,8 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, limit, terms, configured, isQuota, rememberUntilMs, resetsBefore } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota, isTelling, told, ...past } of shape.limits) {
+    const { rememberUntilMs, resetsBefore } = past;
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
@@ -68,7 +74,10 @@ export function decoded(
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
     const part = undefined;
-    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore });
+    const held = { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
+    const mark = isTelling ? view.getFloat64(at, true) : told;
+    if (isTelling) at += DOUBLE;
+    limits.push(mark === 0 ? held : { ...held, told: mark });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),

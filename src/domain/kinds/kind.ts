@@ -53,6 +53,8 @@ type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
 export interface KindRules {
   /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
   readonly refillsSteadily: boolean;
+  /** What is told of it (`notifyAt`) is told once a period. Otherwise it is told again when it was used less in between. */
+  readonly hasPeriods: boolean;
   /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
   readonly opensWindow: boolean;
   /** The marks of one that was never used; undefined: it has none. */
