@@ -8,6 +8,7 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 export const DRIP_RULES: KindRules = {
   refillsSteadily: true,
   opensWindow: false,
+  isWhole: false,
   marks: undefined,
   isClosed: () => false,
   endMs: () => NEVER_MS,

@@ -53,8 +53,10 @@ type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
 export interface KindRules {
   /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
   readonly refillsSteadily: boolean;
-  /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
+  /** The first use opens a window. */
   readonly opensWindow: boolean;
+  /** What it remembers of its use stands once for the whole bucket: one with such a limit is not split into shards. */
+  readonly isWhole: boolean;
   /** The marks of one that was never used; undefined: it has none. */
   readonly marks: QuotaMarks | undefined;
   /** Whether it has no period at the moment: then it is full, whatever it holds, until it is used. */
