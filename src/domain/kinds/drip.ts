@@ -9,6 +9,7 @@ export const DRIP_RULES: KindRules = {
   refillsSteadily: true,
   opensWindow: false,
   isWhole: false,
+  holdsSlots: false,
   marks: undefined,
   isClosed: () => false,
   endMs: () => NEVER_MS,

@@ -18,6 +18,7 @@ export const SESSION_RULES: KindRules = {
   refillsSteadily: false,
   opensWindow: true,
   isWhole: true,
+  holdsSlots: false,
   marks: NO_MARKS,
   isClosed,
   endMs: (fields, marks, atMs) => windowEndMs(fields, { windowStartMs: marks.windowStartMs ?? atMs }),
