@@ -14,7 +14,7 @@ import { VersionError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
-import { refuseSlots } from "../../domain/slots-unsupported.ts";
+import { refuseSlotsShared } from "../../domain/shared-slots.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
@@ -96,8 +96,8 @@ export class DynamoConfig implements ConfigStore {
       refuseUsageKeptDaysShared(change);
       refuseLevelShared(scope, change);
       refuseCountsShared(change.limits ?? []);
+      refuseSlotsShared(change.limits ?? []);
     }
-    refuseSlots(change.limits ?? [], "DynamoDB");
     await gate.demandFor(change.limits ?? []);
     const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
     // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.

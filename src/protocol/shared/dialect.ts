@@ -6,6 +6,7 @@ import { ValidationError } from "../../domain/errors.ts";
 import type { Floor } from "../../domain/floor.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
+import { refuseSlotsShared } from "../../domain/shared-slots.ts";
 import type { ItemValue } from "../../ports/item-store.ts";
 import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "../item/attributes.ts";
 import { type Dialect, TRANSACTION_ITEMS_MAX } from "../item/dialect.ts";
@@ -15,14 +16,7 @@ import { neededOf } from "../take/floors.ts";
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
     refuseCountsShared(limits);
-    const slots = limits.find((limit) => rulesOf(limit).holdsSlots);
-    if (slots !== undefined) {
-      throw new ValidationError(
-        "shared_concurrent",
-        `Limit "${slots.name}" says how many are at once; on a table shared with the Python zae-limiter its slots would never ` +
-          "be free again. Open the table without sharedTable, or leave the limit out.",
-      );
-    }
+    refuseSlotsShared(limits);
     const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
