@@ -6,6 +6,7 @@ import type { Calendar } from "./calendar.ts";
 import { changedLimit, countFrom, withResets } from "./changed-limit.ts";
 import { floorMilli, neededMilli } from "./floor.ts";
 import { rulesOf } from "./kinds/table.ts";
+import { isHard } from "./limit.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import {
   epochAgeMaxMs,
@@ -144,7 +145,7 @@ function installed(state: BucketState, set: LimitSet, calendar: Calendar, part: 
 export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
   const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
-  const plain = limits.every(({ limit, quota }) => quota === undefined && !limit.soft && !limit.notifyAt);
+  const plain = limits.every(({ limit, quota }) => quota === undefined && isHard(limit) && !limit.notifyAt);
   const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
   return writtenMs === undefined ? state : { ...state, writtenMs };
 }
@@ -217,7 +218,7 @@ export function fits(
 ): boolean {
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(state, limit);
-    if (held === undefined || held.limit.soft === true) return true;
+    if (held === undefined || !isHard(held.limit)) return true;
     return availableMilli(state, held, nowMs) >= neededMilli(milli, held.terms.capacityMilli, leavePercent ?? 0);
   });
 }

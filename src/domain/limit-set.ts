@@ -109,6 +109,7 @@ function signatureOf({
   refillAmount,
   refillPeriodMs,
   soft,
+  shadow,
   schedule,
   notifyAt,
   ...limit
@@ -116,8 +117,9 @@ function signatureOf({
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
   const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
-  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
-  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]) + tells;
+  const mode = shadow ? "shadow" : soft;
+  if (mode === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
+  return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]) + tells;
 }
 
 /** A bucket is rebased when its epoch is this old, so that products stay small. */

@@ -56,6 +56,7 @@ function snapshot(hour: number, counters: Record<string, number>, requests: numb
     requests,
     overdrafts: {},
     bypassed: {},
+    wouldRefuse: {},
   };
 }
 
@@ -80,7 +81,15 @@ test("an average counts only the windows that have the counter", () => {
 });
 
 test("a summary of nothing has no first and no last window", () => {
-  const nothing = { snapshotCount: 0, total: {}, average: {}, requests: 0, overdrafts: {}, bypassed: {} };
+  const nothing = {
+    snapshotCount: 0,
+    total: {},
+    average: {},
+    requests: 0,
+    overdrafts: {},
+    bypassed: {},
+    wouldRefuse: {},
+  };
   assert.deepEqual(summarize([]), nothing);
 });
 
