@@ -8,7 +8,7 @@ import { floorMilli } from "./floor.ts";
 import { endFor, taken } from "./holds.ts";
 import { holdMsOf } from "./kinds/concurrent.ts";
 import { rulesOf } from "./kinds/table.ts";
-import type { Limit } from "./limit.ts";
+import { isHard, type Limit } from "./limit.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import {
   epochAgeMaxMs,
@@ -148,7 +148,7 @@ export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "un
   const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
   const plain = limits.every(
-    ({ limit, quota, slices }) => quota === undefined && !limit.soft && !limit.notifyAt && slices.length === 0,
+    ({ limit, quota, slices }) => quota === undefined && isHard(limit) && !limit.notifyAt && slices.length === 0,
   );
   const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
   return writtenMs === undefined ? state : { ...state, writtenMs };

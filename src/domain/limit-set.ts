@@ -109,6 +109,7 @@ function signatureOf({
   refillAmount,
   refillPeriodMs,
   soft,
+  shadow,
   schedule,
   notifyAt,
   ...limit
@@ -116,11 +117,12 @@ function signatureOf({
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
   const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
-  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
+  const mode = shadow ? "shadow" : soft;
+  if (mode === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
   const fields = FORMS.map(({ field }) => limit[field] ?? 0);
   // Signatures are stored with buckets: a kind that came later stands only in those of its own limits.
   while (fields.length > FIELDS_FIRST && fields.at(-1) === 0) fields.pop();
-  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...fields]) + tells;
+  return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...fields]) + tells;
 }
 
 /** So many kinds with a field of their own there were when signatures were first stored. */

@@ -99,7 +99,10 @@ test("a list that was checked shares nothing with the one that was given", () =>
 test("a misspelled option of a limit is refused with the nearest name, wherever in it it stands", () => {
   const wrong = (make: () => unknown, near: RegExp) => refused(make, "option_unknown", near);
   wrong(() => Limit.perMinute("x", 5, { brust: 9 } as never), /Limit "x".*"brust"; did you mean `burst`\?/);
-  wrong(() => Limit.perHour("x", 5, { capacity: 9 } as never), /"capacity"; known: burst, counts, soft, schedule/);
+  wrong(
+    () => Limit.perHour("x", 5, { capacity: 9 } as never),
+    /"capacity"; known: burst, counts, soft, shadow, schedule/,
+  );
   wrong(
     () => Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriod: 1_000 } as never),
     /"refillPeriod"; did you mean `refillPeriodMs`\?/,

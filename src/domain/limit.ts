@@ -48,6 +48,11 @@ export interface KindOptions<Measure extends string = string> {
   readonly counts?: Measure;
   /** Whether it only measures and never refuses. Default: `false`. */
   readonly soft?: boolean;
+  /**
+   * Whether it decides like a hard limit and never refuses: usage counts what it would have refused (`wouldRefuse`), and none of that is
+   * taken. Not together with `soft`. Default: `false`.
+   */
+  readonly shadow?: boolean;
   /** Windows with another capacity or rate. The first window that matches counts. Default: none. */
   readonly schedule?: readonly ScheduleEntry[];
   /**
@@ -109,17 +114,17 @@ type Quota<Measure extends string = string> = KindOptions<Measure> & {
 };
 
 const RATE_OPTIONS = new KnownNames<RateOptions>({
-  ...{ burst: true, counts: true, soft: true, schedule: true, notifyAt: true },
+  ...{ burst: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, schedule: true, notifyAt: true },
+  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const QUOTA_OPTIONS = new KnownNames<Quota>({
-  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, schedule: true, notifyAt: true },
+  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({
-  ...{ holdMs: true, counts: true, soft: true, schedule: true, notifyAt: true },
+  ...{ holdMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
@@ -270,11 +275,17 @@ function checkLimit<Name extends string, Measure extends string>(
   else if (resets && refillAmount !== 0) {
     throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
   }
-  if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
-    throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
+  for (const field of ["soft", "shadow"] as const) {
+    const value: unknown = limit[field];
+    if (value === undefined || typeof value === "boolean") continue;
+    throw invalid(name, `${field} is ${shown(value)}; give true or false`);
   }
-  // No store knows it yet.
-  if (limit.shadow !== undefined) throw invalid(name, "shadow is not supported yet; leave it out");
+  if (limit.soft && limit.shadow) {
+    throw invalid(
+      name,
+      "it is soft and shadow; soft goes into debt by what does not fit, shadow leaves it out: give one of them",
+    );
+  }
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule =
@@ -284,6 +295,7 @@ function checkLimit<Name extends string, Measure extends string>(
     ...base,
     ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
+    ...(limit.shadow ? { shadow: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
     ...(notifyAt === undefined ? {} : { notifyAt }),
     ...fields,
@@ -332,6 +344,11 @@ function tooMany(limits: readonly unknown[]): ValidationError {
   );
 }
 
+/** Whether a limit is a reason to refuse; soft limits and shadows never are. */
+export function isHard({ soft, shadow }: Limit): boolean {
+  return soft !== true && shadow !== true;
+}
+
 /** The terms outside all windows. */
 export function termsOf(limit: Limit): Terms {
   return {
@@ -368,13 +385,15 @@ function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
 function ofKind<Measure extends string>({
   counts,
   soft,
+  shadow,
   schedule,
   notifyAt,
-}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "schedule" | "notifyAt"> {
+}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "shadow" | "schedule" | "notifyAt"> {
   // A wrong value stays, for the check to see it.
   return {
     ...(counts === undefined ? {} : { counts }),
     ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
+    ...(shadow === undefined || shadow === false ? {} : { shadow: shadow as true }),
     ...(schedule === undefined ? {} : { schedule }),
     ...(notifyAt === undefined ? {} : { notifyAt }),
   };

@@ -202,6 +202,7 @@ function plainLimit({
   refillAmount,
   refillPeriodMs,
   soft,
+  shadow,
   schedule,
   notifyAt,
   ...limit
@@ -212,6 +213,7 @@ function plainLimit({
   ]);
   return JSON.stringify([
     ...[name, capacity, refillAmount, formOf(limit) === undefined ? refillPeriodMs : 0, soft === true, windows],
+    ...(shadow === true ? ["shadow"] : []),
     ...FORMS.map((form) => form.plain(limit) ?? null),
     ...(counts === undefined ? [] : [counts]),
     ...(notifyAt === undefined ? [] : [{ notifyAt }]),

@@ -125,7 +125,7 @@ function uncountedParts(
   demands: readonly Demand[],
   nowMs: number,
 ): { readonly part: LeasePart; readonly others: readonly LeasePart[] } {
-  const nothing = { entityId, taken: [], takenAtMs: nowMs };
+  const nothing = { entityId, taken: [], isShadowed: false, takenAtMs: nowMs };
   const own = demands.filter(({ bucket }) => bucket.resource === resource);
   const others = Object.keys(also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
   return { part: { resource, demands: own, ...nothing }, others };

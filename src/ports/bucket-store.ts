@@ -16,7 +16,7 @@ export interface Claim extends LimitedBucket {
   readonly limits?: readonly Limit[];
   /** Let through and counted as usage; nothing is debited, and nothing can be short. */
   readonly bypass: boolean;
-  /** So many percent of every hard limit that it takes from must be left after it; absent: nothing must. */
+  /** So many percent of every limit that it takes from, but for soft ones, must be left after it; absent: nothing must. */
   readonly leavePercent?: number;
   /** How long the slots that it takes are held, in ms; absent, or above a limit's own: as long as the limit says. */
   readonly holdMs?: number;
@@ -48,7 +48,7 @@ export interface CallContext {
 
 /**
  * `undoes`: the request that took it was refused elsewhere, so that everything is to be as if it had never been: its count and
- * its overdrafts, and a window that it opened. Also where it took nothing.
+ * its overdrafts, what shadows would have refused of it, and a window that it opened. Also where it took nothing.
  */
 export interface CreditContext extends CallContext {
   readonly undoes?: "request";
@@ -114,6 +114,8 @@ export interface TakenAnswer {
   readonly kind: "taken";
   readonly state: BucketState;
   readonly ticket: Ticket;
+  /** The shadow limits that would have refused the claim: of them nothing was taken. The ticket names them too. */
+  readonly shadowed: readonly string[];
   readonly readingMs?: number;
 }
 

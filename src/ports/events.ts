@@ -18,6 +18,8 @@ export interface AcquiredEvent {
    * `also`: a further resource. `total`: the limits of a level over all resources, with the resource `"*"`.
    */
   readonly role: "entity" | "parent" | "also" | "total";
+  /** Names of the shadow limits that would have refused it: `consumed` has nothing of them. Absent: none. */
+  readonly shadowed?: readonly string[];
   /** For the role `entity`: how long the request waited for tokens, in ms. Absent: it did not wait. */
   readonly waitedMs?: number;
   /** The `requestId` of the request. */

@@ -13,7 +13,9 @@ import {
   countedOfTake,
   countedOfTime,
   credited,
+  type Decided,
   debited,
+  decided,
   heldCounts,
   type Planner,
   type RuleContext,
@@ -49,6 +51,8 @@ export interface TakenRecord {
   readonly before: BucketRecord;
   readonly written: BucketRecord;
   readonly after: BucketRecord | undefined;
+  /** The claim without what it passes by. */
+  readonly claim: Decided;
 }
 
 export function takenFrom(
@@ -59,10 +63,11 @@ export function takenFrom(
 ): TakenRecord {
   const before = brought(record, claim, context);
   const written = by === "plan" ? before : withState(before, atWrite(before.state, context), context);
-  const state = taken(written.state, claim, context.nowMs);
-  if (state === undefined) return { before, written, after: undefined };
-  const amounts = context.countsUsage ? countedOfTake(state, claim, context.nowMs) : claim.take;
-  return { before, written, after: counted(written, state, { amounts, sign: 1, requests: 1 }, context) };
+  const due = decided(written.state, claim, context.nowMs);
+  const state = taken(written.state, due, context.nowMs);
+  if (state === undefined) return { before, written, after: undefined, claim: due };
+  const amounts = context.countsUsage ? countedOfTake(state, due, context.nowMs) : due.take;
+  return { before, written, after: counted(written, state, { amounts, sign: 1, requests: 1 }, context), claim: due };
 }
 
 /** `after` is undefined where the debt would be too deep. */
@@ -71,7 +76,7 @@ export function debitedFrom(
   held: Held,
   amounts: readonly Amount[],
   context: RecordContext,
-): Omit<TakenRecord, "before"> {
+): Omit<TakenRecord, "before" | "claim"> {
   const written = writtenFor(record, held, context);
   const state = debited(written.state, held, amounts, context.nowMs);
   if (state === undefined) return { written, after: undefined };

@@ -21,6 +21,7 @@ import { policiesContract } from "./contract-policies.ts";
 import { refusalContract } from "./contract-refusals.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
+import { shadowContract } from "./contract-shadow.ts";
 import { switchesContract } from "./contract-switches.ts";
 import { thresholdsContract } from "./contract-thresholds.ts";
 import { usageContract } from "./contract-usage.ts";
@@ -52,6 +53,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
   under("thresholds", thresholdsContract);
+  if (!suite.gaps.has("shadow")) under("shadow limits", shadowContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

@@ -27,6 +27,8 @@ import {
   atWrite,
   countedOfTake,
   countedOfTime,
+  type Decided,
+  decided,
   earlierOnSame,
   type Planner,
   type RuleContext,
@@ -107,21 +109,25 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const before = claims.map((claim) => standing(this.#stateOf(claim), claim, context));
     const after: (BucketState | undefined)[] = [];
     const met: BucketState[] = [];
+    const dues: Decided[] = [];
     for (let i = 0; i < claims.length; i++) {
       const claim = claims[i] as Claim;
       const earlier = earlierOnSame(claims, i);
       const state =
         earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? before[earlier], claim, context);
-      met.push(by === "plan" ? state : atWrite(state, context));
-      after.push(taken(met[i] as BucketState, claim, nowMs));
+      const written = by === "plan" ? state : atWrite(state, context);
+      const due = decided(written, claim, nowMs);
+      met.push(written);
+      dues.push(due);
+      after.push(taken(written, due, nowMs));
     }
     if (after.includes(undefined)) {
       return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined, nowMs));
     }
-    const answers = claims.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
+    const answers = dues.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
     write?.(answers);
-    for (const [i, claim] of claims.entries()) this.#store(claim, after[i] as BucketState, nowMs);
-    for (const [i, claim] of claims.entries()) {
+    for (const [i, claim] of dues.entries()) this.#store(claim, after[i] as BucketState, nowMs);
+    for (const [i, claim] of dues.entries()) {
       this.#tell(claim, met[i] as BucketState, after[i] as BucketState, context);
     }
     return answers;
@@ -146,8 +152,9 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const claim = { bucket, set, origin, take, bypass: false };
     const context = this.#at(nowMs);
     const before = standing(this.#stateOf(claim), claim, context);
-    const after = taken(before, claim, nowMs);
-    return after === undefined ? undefined : this.#taken(claim, before, after, context);
+    const due = decided(before, claim, nowMs);
+    const after = taken(before, due, nowMs);
+    return after === undefined ? undefined : this.#taken(due, before, after, context);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
@@ -260,12 +267,13 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
 
   #takeOne(claim: Claim, context: RuleContext): Answer {
     const before = standing(this.#stateOf(claim), claim, context);
-    const after = taken(before, claim, context.nowMs);
+    const due = decided(before, claim, context.nowMs);
+    const after = taken(before, due, context.nowMs);
     if (after === undefined) return this.#refuse(claim, before, false, context.nowMs);
-    return this.#taken(claim, before, after, context);
+    return this.#taken(due, before, after, context);
   }
 
-  #taken(claim: Claim, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
+  #taken(claim: Decided, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
     this.#store(claim, state, context.nowMs);
     this.#tell(claim, before, state, context);
     return takenAnswer(state, claim, context);
@@ -275,7 +283,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     if (!after.plain) this.#thresholds.tell(toldBy({ before, after, amounts: claim.take }, claim, context));
   }
 
-  #store(claim: Claim, state: BucketState, nowMs: number): void {
+  #store(claim: Decided, state: BucketState, nowMs: number): void {
     const cell = this.#cell(claim.bucket);
     this.#countTime(cell, state, nowMs);
     cell.state = state;

@@ -53,7 +53,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[], by: Plan
   return claims.map((claim, i) => {
     const [slot, draft] = [slots[i] as Slot, drafts[i] as TakenRecord];
     return fitting
-      ? granted(context, slot, claim, draft, draft.after as BucketRecord)
+      ? granted(context, slot, draft, draft.after as BucketRecord)
       : refused(context, slot, claim, draft.before, draft.after === undefined ? "short" : "skipped");
   });
 }
@@ -64,7 +64,7 @@ function takeOnly(context: RowsContext, claim: Claim, by: Planner): Answer {
   const draft = takenFrom(slot.row, claim, by, context);
   const { before, after } = draft;
   if (after === undefined) return refused(context, slot, claim, before, "short");
-  return granted(context, slot, claim, draft, after);
+  return granted(context, slot, draft, after);
 }
 
 export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): Debited {
@@ -115,7 +115,7 @@ function operated({ rows }: RowsContext, slot: Slot, done: OperatedRecord): Oper
   return done;
 }
 
-function granted(context: RowsContext, slot: Slot, claim: Claim, { written }: TakenRecord, row: BucketRecord): Answer {
+function granted(context: RowsContext, slot: Slot, { written, claim }: TakenRecord, row: BucketRecord): Answer {
   context.rows.put(slot, row);
   if (!row.state.plain) tellLater(context, claim, claim.take, written, row);
   return takenAnswer(row.state, claim, context);
