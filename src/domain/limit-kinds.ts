@@ -1,5 +1,7 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Calendar } from "./calendar.ts";
+import { heldMilli, pulledIn } from "./holds.ts";
+import { holdMsOf } from "./kinds/concurrent.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 import { type LimitState, termsAt } from "./limit-state.ts";
@@ -35,6 +37,12 @@ export function rewound(
   if (rules.refillsSteadily) {
     const lostMilli = Math.min(terms.capacityMilli, refilledMilli(0, terms, fromMs - toMs));
     return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lostMilli, remainder: 0 }, lostMilli };
+  }
+  if (rules.holdsSlots) {
+    // Slices that ended in between were free for as long as anybody's: only such as no right clock can have made end earlier.
+    const slices = pulledIn(held.slices, toMs, holdMsOf(limit));
+    const tokensMilli = terms.capacityMilli - heldMilli(slices);
+    return { limit: { ...held, terms, tokensMilli, remainder: 0, slices }, lostMilli: 0 };
   }
   const windowStartMs = windowBefore(held, { fromMs, toMs });
   const isFilled = rules.opensWindow

@@ -23,6 +23,8 @@ export interface UsageSnapshot {
   readonly overdrafts: Readonly<Record<string, number>>;
   /** Tokens by limit that passed by a bypass; `counters` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
+  /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
+  readonly heldMs: Readonly<Record<string, number>>;
 }
 
 /** Usage added up over windows. */
@@ -39,6 +41,8 @@ export interface UsageSummary {
   readonly overdrafts: Readonly<Record<string, number>>;
   /** Tokens by limit that passed by a bypass; `total` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
+  /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
+  readonly heldMs: Readonly<Record<string, number>>;
   /** When the first window begins. Absent: there was none. */
   readonly firstWindowStartMs?: number;
   /** When the last window begins. Absent: there was none. */

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { isIdle } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -6,8 +7,7 @@ import {
   bucketFor,
   debitFrom,
   findLimit,
-  isIdle,
-  takeLeaving,
+  takeBy,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -45,15 +45,16 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     for (const [i, claim] of claims.entries()) this.#requireRoom(claim, before[i] as BucketState, nowMs);
     const after = claims.map((claim, i) => {
       const state = before[i] as BucketState;
-      return claim.bypass ? touched(state) : takeLeaving(state, claim.take, nowMs, claim.leavePercent ?? 0);
+      return claim.bypass ? touched(state) : takeBy(state, claim.take, nowMs, claim);
     });
     if (after.includes(undefined)) {
       return before.map((state, i): Answer => ({ kind: after[i] === undefined ? "short" : "skipped", state }));
     }
-    return claims.map(({ bucket, take, bypass }, i): Answer => {
+    return claims.map(({ bucket, take, bypass, holdMs }, i): Answer => {
       const state = after[i] as BucketState;
       this.#states.set(bucket.id, state);
-      return { kind: "taken", state, ticket: bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar) };
+      const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar, holdMs);
+      return { kind: "taken", state, ticket };
     });
   }
 

@@ -7,6 +7,7 @@ import type {
   Claim,
   CreditContext,
   Held,
+  RenewReply,
   Returned,
   TakeContext,
   TakenAnswer,
@@ -120,6 +121,10 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
     return this.#crediting.credit(held, amounts, { ...called(this.context, context), undoes: context.undoes });
+  }
+
+  renew(): RenewReply {
+    return { kind: "lost" };
   }
 
   watchReturns(listener: (returned: Returned) => void): () => void {

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { overdrawnOf } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -8,16 +9,17 @@ import {
   countFrom,
   debitFrom,
   freshBucket,
-  overdrawnOf,
+  takeBy,
   takeFrom,
-  takeLeaving,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { type RenewedSlots, renewSlots, slotsOf } from "../domain/renew-slots.ts";
+import { timeOfEnded, timeOfGivenBack } from "../domain/slot-time.ts";
 import { countName } from "../domain/usage-counters.ts";
-import type { Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
+import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
 
 /** What a call on buckets goes by. */
@@ -60,13 +62,11 @@ export function earlierOnSame(claims: readonly Claim[], index: number): number {
 }
 
 /** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
-export function taken(
-  state: BucketState,
-  { take, bypass, leavePercent }: Claim,
-  nowMs: number,
-): BucketState | undefined {
+export function taken(state: BucketState, claim: Claim, nowMs: number): BucketState | undefined {
+  const { take, bypass, leavePercent, holdMs } = claim;
   if (bypass) return touched(state);
-  return leavePercent === undefined ? takeFrom(state, take, nowMs) : takeLeaving(state, take, nowMs, leavePercent);
+  const isPlain = leavePercent === undefined && holdMs === undefined;
+  return isPlain ? takeFrom(state, take, nowMs) : takeBy(state, take, nowMs, claim);
 }
 
 /** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
@@ -79,14 +79,25 @@ export function debited(
   return bypass ? touched(state) : debitFrom(state, amounts, nowMs);
 }
 
+/** A renewal: what it makes of a bucket, or undefined where what it renews is held no more. */
+export function renewedSlots(
+  state: BucketState,
+  { ticket, holdMs }: Held,
+  amounts: readonly Amount[],
+  nowMs: number,
+): RenewedSlots | undefined {
+  return renewSlots(state, amounts, ticket, { nowMs, holdMs });
+}
+
 /** What a bucket is after amounts were given back to it. */
 export function credited(state: BucketState, held: Held, amounts: readonly Amount[], nowMs: number): BucketState {
   return held.bypass ? state : giveBack(state, amounts, held.ticket, nowMs);
 }
 
 /** The answer to a claim that left this state. */
-export function takenAnswer(state: BucketState, { take, bypass }: Claim, context: RuleContext): TakenAnswer {
-  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar);
+export function takenAnswer(state: BucketState, claim: Claim, context: RuleContext): TakenAnswer {
+  const { take, bypass, holdMs } = claim;
+  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar, holdMs);
   return { kind: "taken", state, ticket };
 }
 
@@ -108,6 +119,39 @@ export function countedOfTake(state: BucketState, { take, bypass }: Claim, nowMs
   if (overdrawn.length === 0) return take;
   return [...take, ...overdrawn.map((limit) => ({ limit: countName("overdrafts", limit), milli: 1000 }))];
 }
+
+/** How slots come back that are given back. */
+export type SlotsBack = Pick<CreditContext, "undoes" | "slotsUsed">;
+
+/**
+ * What usage counts, as negative, of amounts that are given back to a bucket as it stands before. Slots that were used stay counted, and
+ * how long they were held comes on top, unless the whole request is undone.
+ */
+export function countedOfCredit(
+  state: BucketState | undefined,
+  { ticket, bypass }: Held,
+  amounts: readonly Amount[],
+  { slotsUsed, undoes }: SlotsBack,
+  nowMs: number,
+): readonly Amount[] {
+  const slots = bypass ? NONE : slotsOf(ticket, amounts);
+  if (slots.length === 0) return countedOf(amounts, bypass);
+  const counted = slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts;
+  const times = state === undefined || undoes !== undefined ? NONE : timeOfGivenBack(state, slots, ticket, nowMs);
+  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: -milli }))];
+}
+
+/** Times that slots were held, under the name that usage has for them. */
+export function heldCounts(times: readonly Amount[]): readonly Amount[] {
+  return times.length === 0 ? NONE : times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli }));
+}
+
+/** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
+export function countedOfTime(before: BucketState | undefined, after: BucketState): readonly Amount[] {
+  return heldCounts(timeOfEnded(before, after));
+}
+
+const NONE: readonly Amount[] = Object.freeze([]);
 
 /** What usage counts of amounts that are debited or given back. */
 export function countedOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {

@@ -14,6 +14,7 @@ import { VersionError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
+import { refuseSlots } from "../../domain/slots-unsupported.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
@@ -96,6 +97,7 @@ export class DynamoConfig implements ConfigStore {
       refuseLevelShared(scope, change);
       refuseCountsShared(change.limits ?? []);
     }
+    refuseSlots(change.limits ?? [], "DynamoDB");
     await gate.demandFor(change.limits ?? []);
     const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
     // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.

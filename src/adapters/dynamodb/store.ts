@@ -225,6 +225,7 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
     take: (claims, context) => buckets.take(claims, context),
     debit: (held, amounts, context) => buckets.debit(held, amounts, context),
     credit: (held, amounts, context) => buckets.credit(held, amounts, context),
+    renew: () => buckets.renew(),
     topUp: async (operation, amounts) => {
       await requireActive();
       return buckets.topUp(operation, amounts);

@@ -12,6 +12,8 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 export const CALENDAR_RULES: KindRules = {
   refillsSteadily: false,
   opensWindow: false,
+  isWhole: false,
+  holdsSlots: false,
   marks: NO_MARKS,
   isClosed: () => false,
   endMs: ({ reset }, _, atMs, calendar) => nextReset(reset, atMs, calendar),

@@ -8,6 +8,8 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 export const DRIP_RULES: KindRules = {
   refillsSteadily: true,
   opensWindow: false,
+  isWhole: false,
+  holdsSlots: false,
   marks: undefined,
   isClosed: () => false,
   endMs: () => NEVER_MS,

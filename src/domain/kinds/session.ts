@@ -17,6 +17,8 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 export const SESSION_RULES: KindRules = {
   refillsSteadily: false,
   opensWindow: true,
+  isWhole: true,
+  holdsSlots: false,
   marks: NO_MARKS,
   isClosed,
   endMs: (fields, marks, atMs) => windowEndMs(fields, { windowStartMs: marks.windowStartMs ?? atMs }),

@@ -1,6 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import { hasComeTo, isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../../domain/give-back.ts";
+import { hasComeTo, isOfPeriod, type QuotaPin, quotaPinOf, type Ticket } from "../../domain/give-back.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
@@ -62,7 +62,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       isLeftOut = true;
       continue;
     }
-    const pin = pinOf(ticket, limit);
+    const pin = quotaPinOf(ticket, limit);
     // Nothing was taken from a session that has not begun.
     if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
     addTokens(builder, image, limit, milli);
@@ -219,7 +219,7 @@ function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveB
 
 // An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.
 // The rule of the reset itself need not be pinned, because a change of it is counted as a reset.
-function pinPeriod(builder: WriteBuilder, limit: string, pin: PeriodPin | undefined): void {
+function pinPeriod(builder: WriteBuilder, limit: string, pin: QuotaPin | undefined): void {
   const { ra, rn, ws } = namesOf(limit);
   if (pin === undefined) {
     builder.where(ra, ">", 0);

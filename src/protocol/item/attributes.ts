@@ -70,6 +70,7 @@ export interface LimitNames {
   readonly sched: string;
   readonly rsched: string;
   readonly rsa: string;
+  readonly hm: string;
   readonly ws: string;
   /** The window start that the balance belongs to; equals `ws` in what we write. */
   readonly wa: string;
@@ -116,6 +117,7 @@ export function namesOf(limit: string): LimitNames {
       sched: name("sched"),
       rsched: name("rsched"),
       rsa: name("rsa"),
+      hm: name("hm"),
       ws: name("ws"),
       wa: name("wa"),
       tu: name("tu"),

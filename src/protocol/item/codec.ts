@@ -1,6 +1,7 @@
 import type { Part } from "../../bucket/share.ts";
 import { assembled, type BucketState, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { NO_SLICES } from "../../domain/holds.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
@@ -123,8 +124,9 @@ function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
     const tokensMilli = item[namesOf(held.name).tk] as number;
     if (tokensMilli === held.tokensMilli) return held;
-    const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs, resetsBefore } = held;
-    return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
+    const { name, limit, terms, configured, remainder, quota, slices, part, rememberUntilMs, resetsBefore } = held;
+    const past = { rememberUntilMs, resetsBefore };
+    return { name, limit, terms, configured, tokensMilli, remainder, quota, slices, part, ...past };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
@@ -163,6 +165,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     quota: drips
       ? undefined
       : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
+    slices: NO_SLICES,
     part,
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
     resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,

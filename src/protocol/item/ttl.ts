@@ -2,6 +2,7 @@ import { divCeil } from "../../bucket/integers.ts";
 import { dripMs } from "../../bucket/retry-after.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { NO_SLICES } from "../../domain/holds.ts";
 import { NO_MARKS } from "../../domain/kinds/kind.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../../domain/limit.ts";
@@ -65,7 +66,11 @@ function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
   if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
   const { name } = limit;
   const emptied = { name, limit, terms, configured: true, tokensMilli: 0, remainder: 0, quota: undefined };
-  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0, resetsBefore: 0 }, atMs, calendar);
+  return fullestAtMs(
+    { ...emptied, slices: NO_SLICES, part: undefined, rememberUntilMs: 0, resetsBefore: 0 },
+    atMs,
+    calendar,
+  );
 }
 
 function secondsOf(fullMs: number): number | undefined {

@@ -1,7 +1,8 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { checkAtomic } from "../../domain/atomic.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type BucketState, findLimit, fits, takeFrom, wholeOf } from "../../domain/bucket-state.ts";
+import { fits } from "../../domain/bucket-questions.ts";
+import { type BucketState, findLimit, takeFrom, wholeOf } from "../../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import type { Answer, Claim, TakeContext } from "../../ports/bucket-store.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";

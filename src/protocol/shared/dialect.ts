@@ -15,6 +15,14 @@ import { neededOf } from "../take/floors.ts";
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
     refuseCountsShared(limits);
+    const slots = limits.find((limit) => rulesOf(limit).holdsSlots);
+    if (slots !== undefined) {
+      throw new ValidationError(
+        "shared_concurrent",
+        `Limit "${slots.name}" says how many are at once; on a table shared with the Python zae-limiter its slots would never ` +
+          "be free again. Open the table without sharedTable, or leave the limit out.",
+      );
+    }
     const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(

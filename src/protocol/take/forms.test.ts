@@ -14,6 +14,7 @@ import {
   KEY,
   tokensOn,
 } from "../../../test/protocol/kit.ts";
+import { isIdle } from "../../domain/bucket-questions.ts";
 import {
   advanced,
   availableMilli,
@@ -22,7 +23,6 @@ import {
   bucketFor,
   debitFrom,
   findLimit,
-  isIdle,
   takeFrom,
 } from "../../domain/bucket-state.ts";
 import type { LimitSet, SetOrigin } from "../../domain/limit-set.ts";
