@@ -360,7 +360,7 @@ test("at most N at once is a limit with slots that are held, a minute unless it 
     ...{ name: "parallel", counts: "requests", capacity: 1_000_000, refillAmount: 0, refillPeriodMs: 1000 },
     ...{ soft: true, holdMs: 86_400_000 },
   });
-  assert.deepEqual(checkLimits([JSON.parse(JSON.stringify(most))], calendar), [most]);
+  assert.deepEqual(checkLimits([JSON.parse(JSON.stringify(most))]), [most]);
 });
 
 test("slots and their time are bounded, and other kinds' words are refused by name", () => {
@@ -386,7 +386,7 @@ test("slots and their time are bounded, and other kinds' words are refused by na
     refused(() => Limit.concurrent("parallel", slots as number, options as object), "limit_invalid", message);
   }
   const both = { ...Limit.concurrent("parallel", 1), resetAfterMs: 5_000 };
-  refused(() => checkLimits([both], calendar), "limit_invalid", /it has resetAfterMs and holdMs; give one of them/);
+  refused(() => checkLimits([both]), "limit_invalid", /it has resetAfterMs and holdMs; give one of them/);
   const refills = { ...Limit.concurrent("parallel", 1), refillAmount: 5 };
-  refused(() => checkLimits([refills], calendar), "limit_invalid", /it has holdMs and refillAmount 5/);
+  refused(() => checkLimits([refills]), "limit_invalid", /it has holdMs and refillAmount 5/);
 });
