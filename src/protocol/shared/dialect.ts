@@ -1,5 +1,6 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
+import { refuseBeyondRatesShared } from "../../domain/beyond-rates.ts";
 import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { LEVELS_MAX } from "../../domain/entity.ts";
 import { ValidationError } from "../../domain/errors.ts";
@@ -15,6 +16,7 @@ import { neededOf } from "../take/floors.ts";
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
     refuseCountsShared(limits);
+    refuseBeyondRatesShared(limits);
     const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
