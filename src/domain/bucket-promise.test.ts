@@ -77,7 +77,12 @@ function bringLimits(state: BucketState | undefined, set: LimitSet, origin: SetO
 
 /** As a store brings it before it takes: by the limits that the bucket has, with what time did since. */
 function asOf(state: BucketState, nowMs: number): BucketState {
-  return bringLimits(state, { limits: [], signature: state.signature, isByName: true }, state.origin, nowMs);
+  return bringLimits(
+    state,
+    { limits: [], signature: state.signature, isByName: true, isBeyondRates: false },
+    state.origin,
+    nowMs,
+  );
 }
 
 function amountsOf(call: Call, termsNow: ReadonlyMap<string, Terms>): Amount[] {

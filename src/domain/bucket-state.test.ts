@@ -38,7 +38,12 @@ function bringLimits(state: BucketState, set: LimitSet, origin: SetOrigin, nowMs
 
 /** As a store brings it before it takes: by the limits that the bucket has, with what time did since. */
 function asOf(state: BucketState, nowMs: number): BucketState {
-  return bringLimits(state, { limits: [], signature: state.signature, isByName: true }, state.origin, nowMs);
+  return bringLimits(
+    state,
+    { limits: [], signature: state.signature, isByName: true, isBeyondRates: false },
+    state.origin,
+    nowMs,
+  );
 }
 
 function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {

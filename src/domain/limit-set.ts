@@ -1,5 +1,6 @@
 import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
+import { isBeyondRates } from "./beyond-rates.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { REQUESTS } from "./measures.ts";
@@ -13,6 +14,8 @@ export interface LimitSet {
    * nothing is taken that a request does not name.
    */
   readonly isByName: boolean;
+  /** One of them says more than rates can; see `isBeyondRates`. */
+  readonly isBeyondRates: boolean;
 }
 
 /** Limits that are in force from an instant on. */
@@ -47,7 +50,7 @@ export interface SetOrigin {
 
 export function limitSet(limits: readonly Limit[]): LimitSet {
   const isByName = limits.every((limit) => limit.counts === undefined && limit.name !== REQUESTS);
-  return { limits, signature: limits.map(signatureOf).join(";"), isByName };
+  return { limits, signature: limits.map(signatureOf).join(";"), isByName, isBeyondRates: limits.some(isBeyondRates) };
 }
 
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */

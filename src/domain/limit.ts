@@ -34,6 +34,8 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   readonly refillPeriodMs: number;
   /** It measures and never refuses: it may go into debt. */
   readonly soft?: true;
+  /** It decides like a hard limit and never refuses: what would not have fitted is counted, and not taken. */
+  readonly shadow?: true;
   /** Windows with another capacity or rate. The first window that matches counts. */
   readonly schedule?: readonly ScheduleEntry[];
 }
@@ -111,7 +113,7 @@ const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({
 });
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, schedule: true, reset: true, resetAfterMs: true, holdMs: true },
+  ...{ counts: true, soft: true, shadow: true, schedule: true, reset: true, resetAfterMs: true, holdMs: true },
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
@@ -260,6 +262,8 @@ function checkLimit<Name extends string, Measure extends string>(
   if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
     throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
   }
+  // No store knows it yet.
+  if (limit.shadow !== undefined) throw invalid(name, "shadow is not supported yet; leave it out");
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule =

@@ -89,7 +89,7 @@ export class ModelBucket {
     const { epochMs, origin } = state;
     const configured = state.limits.filter((held) => held.configured).map(({ limit }) => limit);
     const model = new ModelBucket(
-      { limits: configured, signature: "", isByName: true },
+      { limits: configured, signature: "", isByName: true, isBeyondRates: false },
       origin,
       epochMs,
       calendar,

@@ -9,11 +9,12 @@ import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { ExistsError, NotFoundError, VersionError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
-import { T0 } from "../../src/testing/contract-kit.ts";
+import { claim, T0 } from "../../src/testing/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
-import { newGround, optionsFor, recordsOn, S } from "./store-kit.ts";
+import { type Ground, newGround, optionsFor, recordsOn, S } from "./store-kit.ts";
 
 const soft = [Limit.perMinute("rpm", 10, { soft: true })];
+const shadow: readonly Limit[] = [{ ...Limit.perMinute("rpm", 10), shadow: true }];
 
 await describeDynamo("the version record", (dynamodb) => {
   test("where there is no table, the error names the call that makes one", async () => {
@@ -157,6 +158,66 @@ await describeDynamo("the version record", (dynamodb) => {
     });
     await raiseClientMin(records, "0.16.0");
     assert.equal((await readVersion(records))?.clientMinVersion, "0.17.0");
+  });
+
+  test("limits beyond rates shut older releases out before the first is written, by whichever way it comes", async (t) => {
+    const ways: Readonly<Record<string, (ground: Ground) => unknown>> = {
+      defaults: ({ place }) => place.set({ level: "system" }, shadow),
+      "one entity": ({ place }) => place.set({ level: "entity", entityId: "key-1", resource: "api" }, shadow),
+      totals: ({ place }) => place.set({ level: "systemTotal" }, shadow),
+      plans: async ({ place }) => {
+        await place.createPlan({ id: "gold" });
+        await place.set({ level: "planDefault", planId: "gold" }, shadow);
+      },
+      "the limits of a request": ({ place }) => place.take([claim("key-1", shadow, { rpm: 1 })], T0),
+    };
+    for (const [way, go] of Object.entries(ways)) {
+      const ground = await newGround(dynamodb, t);
+      const { records, wire } = ground;
+      await ground.place.set({ level: "resource", resource: "other" }, soft);
+      await ground.place.take([claim("key-1", soft, { rpm: 1 }, { resource: "other" })], T0);
+      assert.equal((await readVersion(records))?.clientMinVersion, "0.17.0", way);
+      wire.calls.length = 0;
+      await go(ground);
+      assert.equal((await readVersion(records))?.clientMinVersion, "1000.0.1", way);
+      const written = wire.calls
+        .filter(({ operation }) => !/Get|Query|Describe/.test(operation))
+        .map(({ input }) => JSON.stringify(input));
+      const first = written.findIndex((text) => text.includes("client_min_version"));
+      const limit = written.findIndex((text) => /[lb]_rpm_cp/.test(text));
+      assert.ok(first >= 0 && first < limit, `${way}: ${first} before ${limit}`);
+      // It is raised once, and this release goes on.
+      wire.calls.length = 0;
+      await ground.place.take([claim("key-2", shadow, { rpm: 1 })], T0);
+      assert.ok(
+        wire.calls.every(({ input }) => !JSON.stringify(input).includes("client_min_version")),
+        way,
+      );
+      await openDynamo(optionsFor(dynamodb.client, ground.table));
+      await refused(dynamodb, ground.table, true, "client_version", /without `sharedTable`/);
+    }
+  });
+
+  test("a table shared with the original takes no limits beyond rates", async (t) => {
+    const { place, records } = await newGround(dynamodb, t, { shared: true });
+    const before = await readVersion(records);
+    for (const go of [
+      () => place.set({ level: "system" }, shadow),
+      () => place.take([claim("key-1", shadow, { rpm: 1 })], T0),
+    ]) {
+      await assert.rejects(async () => go(), { code: "shared_shadow", message: /"rpm".*without sharedTable/ });
+    }
+    assert.deepEqual(await readVersion(records), before);
+    assert.equal(await place.state("key-1"), undefined);
+  });
+
+  test("a request whose limits would be the first beyond rates is answered as unavailable while the record cannot be raised", async (t) => {
+    const { place, wire } = await newGround(dynamodb, t, { adminTimeoutMs: 50 });
+    wire.fault = async () => ({ kind: "unsent", cause: new Error("no way") });
+    const [answer] = await place.take([claim("key-1", shadow, { rpm: 1 })], T0);
+    assert.equal(answer?.kind, "unavailable");
+    wire.fault = ({ send }) => send();
+    assert.equal(await place.grants(claim("key-1", shadow, { rpm: 1 }), T0), true);
   });
 });
 

@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
+import { refuseBeyondRatesShared } from "../../domain/beyond-rates.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config.ts";
 import {
@@ -96,6 +97,7 @@ export class DynamoConfig implements ConfigStore {
       refuseUsageKeptDaysShared(change);
       refuseLevelShared(scope, change);
       refuseCountsShared(change.limits ?? []);
+      refuseBeyondRatesShared(change.limits ?? []);
     }
     refuseSlots(change.limits ?? [], "DynamoDB");
     await gate.demandFor(change.limits ?? []);

@@ -1,6 +1,6 @@
 import type { Calendar } from "../../domain/calendar.ts";
-import { VersionError } from "../../domain/errors.ts";
-import type { BucketStore } from "../../ports/bucket-store.ts";
+import { RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+import type { BucketStore, Claim, TakeContext, TakeReply } from "../../ports/bucket-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
@@ -156,7 +156,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     onFirstRead: (bucket) => (shared ? undefined : buckets.onFirstRead(bucket)),
   });
   return {
-    buckets: activeOnly(buckets, async () => {
+    buckets: activeOnly(buckets, gate, async () => {
       watch.requireActive(namespaceId, await records.get(namespaceIdKey(namespaceId)));
     }),
     config,
@@ -220,9 +220,10 @@ function bucketsOf(
 }
 
 /** Purchases and resets are refused in a deleted namespace. Takes need no check: they read configuration, which fails then. */
-function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>): BucketStore {
+function activeOnly(buckets: ProtocolBuckets, gate: VersionGate, requireActive: () => Promise<void>): BucketStore {
   return {
-    take: (claims, context) => buckets.take(claims, context),
+    take: (claims, context) =>
+      gate.isToPass(claims) ? takeOnceOpen(buckets, gate, claims, context) : buckets.take(claims, context),
     debit: (held, amounts, context) => buckets.debit(held, amounts, context),
     credit: (held, amounts, context) => buckets.credit(held, amounts, context),
     renew: () => buckets.renew(),
@@ -239,6 +240,22 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
     listKeys: (owner, page) => buckets.listKeys(owner, page),
     listByResource: (resource, page) => buckets.listByResource(resource, page),
   };
+}
+
+/** The first take of this process with limits beyond rates: they may come with the request, and then no configuration had them. */
+async function takeOnceOpen(
+  buckets: ProtocolBuckets,
+  gate: VersionGate,
+  claims: readonly Claim[],
+  context: TakeContext,
+): Promise<TakeReply> {
+  try {
+    await gate.demandBeyondRates();
+  } catch (cause) {
+    if (!(cause instanceof RateLimiterUnavailable)) throw cause;
+    return claims.map(() => ({ kind: "unavailable", cause }));
+  }
+  return buckets.take(claims, context);
 }
 
 function recordsOf(options: DynamoStoreOptions, timeoutMs: number): Records {

@@ -1,8 +1,10 @@
+import { isBeyondRates } from "../../domain/beyond-rates.ts";
 import type { PolicyChange } from "../../domain/config.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";
+import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Records } from "./records.ts";
-import { compareVersions, raiseClientMin, readVersion } from "./version.ts";
+import { compareVersions, demandBeyondRates, raiseClientMin, readVersion } from "./version.ts";
 
 /** What older releases of the original would misread, and the release that reads it. */
 const NEEDS = {
@@ -15,13 +17,14 @@ const NEEDS = {
 type Feature = keyof typeof NEEDS;
 
 /**
- * On a table shared with the original: before something is written that its older releases would misread, the version record
+ * On every table: limits beyond rates demand clients that know them. On a table shared with the original: before something is written that its older releases would misread, the version record
  * is raised so that they refuse the table, as the original itself does. A table that is not shared they refuse from the start.
  */
 export class VersionGate {
   readonly #records: Records;
   readonly #shared: boolean;
   readonly #passed = new Set<Feature>();
+  #hasBeyondRates = false;
 
   constructor(records: Records, shared: boolean) {
     this.#records = records;
@@ -31,6 +34,19 @@ export class VersionGate {
   async demandFor(limits: readonly Limit[]): Promise<void> {
     if (limits.some(({ resetAfterMs }) => resetAfterMs !== undefined)) await this.demand("sessionQuota");
     if (limits.some(({ soft }) => soft)) await this.demand("nonEnforcing");
+    if (limits.some(isBeyondRates)) await this.demandBeyondRates();
+  }
+
+  /** Whether a request may be the first that brings limits beyond rates to the table: it may have brought them itself. */
+  isToPass(claims: readonly SourcedLimits[]): boolean {
+    return !this.#hasBeyondRates && claims.some(({ set }) => set.isBeyondRates);
+  }
+
+  /** A shared table refuses such limits elsewhere, with the reason. */
+  async demandBeyondRates(): Promise<void> {
+    if (this.#shared || this.#hasBeyondRates) return;
+    await demandBeyondRates(this.#records);
+    this.#hasBeyondRates = true;
   }
 
   async demandForPolicy({ access, cascade }: PolicyChange): Promise<void> {

@@ -37,6 +37,12 @@ test("each reason to refuse a table has a code and a sentence with the remedy", 
     [{ ...good, schemaVersion: "0.9.0" }, true, "schema_version", "zae-limiter migrate --name limits"],
     [{ ...good, schemaVersion: "" }, true, "schema_version", "migrate"],
     [{ ...good, clientMinVersion: "0.18.0" }, true, "client_version", "update this package"],
+    [{ ...good, clientMinVersion: "1000.0.1" }, false, undefined, ""],
+    [{ ...good, clientMinVersion: "1000.0.1" }, true, "client_version", "without `sharedTable`"],
+    [{ ...good, clientMinVersion: "1000.0.2" }, false, "client_version", "update this package"],
+    [{ ...good, clientMinVersion: "1000.0.1", takenOver: "1000.0.0" }, false, undefined, ""],
+    [{ ...good, clientMinVersion: "1000.0.0", takenOver: "1000.0.0" }, false, undefined, ""],
+    [{ ...good, clientMinVersion: "1000.0.0" }, false, "client_version", "update this package"],
   ] as const) {
     const error = refusal(record, shared);
     assert.equal(error?.code, code);

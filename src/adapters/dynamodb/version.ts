@@ -23,6 +23,9 @@ const FEATURE_LEVEL = "0.17.0";
 /** What a table that was taken over demands of the original's clients: no release of it has that. */
 export const KEEP_OUT = "1000.0.0";
 
+/** What a table with limits beyond rates demands (domain/beyond-rates.ts): no release of the original has that, nor has one of ours that does not know them. */
+const BEYOND_RATES = "1000.0.1";
+
 /** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
 export const OURS = "zae-limiter-ts:";
 
@@ -103,6 +106,11 @@ export async function raiseClientMin(records: Records, least: string): Promise<v
   }
 }
 
+/** Before the first limit beyond rates is written: clients that would take it for a plain one refuse the table from then on. */
+export function demandBeyondRates(records: Records): Promise<void> {
+  return raiseClientMin(records, BEYOND_RATES);
+}
+
 /** Throws unless the table is one that we can work on, in the way that was asked for. */
 export function checkVersion(
   record: VersionRecord | undefined,
@@ -140,8 +148,15 @@ export function checkVersion(
       `The table "${name}" was taken over from the Python zae-limiter, whose clients are locked out; open it without \`sharedTable\`.`,
     );
   }
+  const hasBeyondRates = record.clientMinVersion === BEYOND_RATES;
+  if (hasBeyondRates && shared) {
+    throw new VersionError(
+      "client_version",
+      `The table "${name}" has limits that the Python zae-limiter cannot read, and its clients are kept out; open it without \`sharedTable\`.`,
+    );
+  }
   const isKeptOut = record.takenOver !== undefined && record.takenOver === record.clientMinVersion;
-  if (!isKeptOut && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
+  if (!isKeptOut && !hasBeyondRates && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
     throw new VersionError(
       "client_version",
       `The table "${name}" needs clients with the features of release ${record.clientMinVersion} of the original, ` +

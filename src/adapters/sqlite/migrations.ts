@@ -131,6 +131,9 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (namespace, of, owner, resource)
   ) STRICT, WITHOUT ROWID;
   `,
+  // Nothing is stored in another way, but limits may say more than rates (domain/beyond-rates.ts): releases that would take them for
+  // plain ones refuse the file.
+  "",
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

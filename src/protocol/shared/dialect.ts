@@ -1,5 +1,6 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
+import { refuseBeyondRatesShared } from "../../domain/beyond-rates.ts";
 import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { LEVELS_MAX } from "../../domain/entity.ts";
 import { ValidationError } from "../../domain/errors.ts";
@@ -15,14 +16,7 @@ import { neededOf } from "../take/floors.ts";
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
     refuseCountsShared(limits);
-    const slots = limits.find((limit) => rulesOf(limit).holdsSlots);
-    if (slots !== undefined) {
-      throw new ValidationError(
-        "shared_concurrent",
-        `Limit "${slots.name}" says how many are at once; on a table shared with the Python zae-limiter its slots would never ` +
-          "be free again. Open the table without sharedTable, or leave the limit out.",
-      );
-    }
+    refuseBeyondRatesShared(limits);
     const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
