@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { CronCheck } from "../domain/calendar.ts";
+import { NO_SLICES, type Slice } from "../domain/holds.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -11,7 +12,8 @@ export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
-   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past. The signature is 0 when it
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; after them, three each, the slices
+   * that a limit keeps of when it counted how many are at once. The signature is 0 when it
    * follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
@@ -25,11 +27,17 @@ export interface Shape {
     readonly terms: Terms;
     readonly configured: boolean;
     readonly isQuota: boolean;
+    /** It counts how many are at once: what is held is part of its level. */
+    readonly holdsSlots: boolean;
+    /** Of one that did so before: what is still held, until it ends. */
+    readonly slices: readonly Slice[];
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
+  /** How many of them count how many are at once. */
+  readonly slotsCount: number;
 }
 
 type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
@@ -62,12 +70,26 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, slices }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
-  const past = rememberUntilMs === 0 && resetsBefore === 0 ? [] : [rememberUntilMs, resetsBefore];
+  const kept = slices.length === 0 || rulesOf(limit).holdsSlots ? NO_SLICES : slices;
+  const hasPast = rememberUntilMs !== 0 || resetsBefore !== 0 || kept.length > 0;
+  const past = hasPast ? [rememberUntilMs, resetsBefore, ...kept.flatMap(numbersOf)] : [];
   if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
   return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
+}
+
+function numbersOf({ place, endMs, heldMilli }: Slice): readonly number[] {
+  return [place, endMs, heldMilli];
+}
+
+function slicesIn(numbers: readonly number[]): readonly Slice[] {
+  if (numbers.length === 0) return NO_SLICES;
+  return Array.from({ length: Math.floor(numbers.length / 3) }, (_, i) => {
+    const [place, endMs, heldMilli] = numbers.slice(3 * i) as [number, number, number];
+    return { place, endMs, heldMilli };
+  });
 }
 
 function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
@@ -117,15 +139,20 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 
 function parsed(text: string, [head, ...rows]: Rows): Shape {
   const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
-  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
+  const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
+    const [rememberUntilMs = 0, resetsBefore = 0, ...kept] = past;
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
-    const isQuota = rulesOf(limit).marks !== undefined;
-    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore };
+    const { marks, holdsSlots } = rulesOf(limit);
+    const known = { name: limit.name, limit, terms, configured: configured === 1 };
+    const slices = slicesIn(kept);
+    return { ...known, isQuota: marks !== undefined, holdsSlots, slices, rememberUntilMs, resetsBefore };
   });
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
-  return { text, signature: signature === 0 ? signatureOf(limits) : signature, changedMs, limits, quotaCount };
+  const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
+  const own = signature === 0 ? signatureOf(limits) : signature;
+  return { text, signature: own, changedMs, limits, quotaCount, slotsCount };
 }
