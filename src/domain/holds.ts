@@ -11,7 +11,7 @@ export interface Slice {
 }
 
 /** In which slice a hold is, by place and end: a place is used again once its slice has ended. */
-export type SliceName = Pick<Slice, "place" | "endMs">;
+type SliceName = Pick<Slice, "place" | "endMs">;
 
 export const NO_SLICES: readonly Slice[] = Object.freeze([]);
 
@@ -69,7 +69,7 @@ export function givenBack(
 }
 
 /** A hold that was renewed: the slices then, and the one that it is in. */
-export interface Moved {
+interface Moved {
   readonly slices: readonly Slice[];
   readonly into: SliceName;
 }
