@@ -165,19 +165,23 @@ const limits: fc.Arbitrary<Limit> = fc
       { maxLength: 3 },
     ),
   })
-  .map(({ kind, slots, hold, name, counts, capacity: tokens, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
-    const capacity = kind === "concurrent" ? slots : tokens;
-    const schedule = windows.map((given) => {
-      const { scale, ...absolute } = given;
-      if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
-      return kind === "drip" ? { ...absolute, tz } : { cron: given.cron, capacity: Math.min(capacity, given.capacity), tz };
-    });
-    const rest = { soft, schedule, counts };
-    if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
-    if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
-    if (kind === "concurrent") return make.concurrent(name, capacity, { holdMs: hold * 1000, ...rest });
-    return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
-  });
+  .map(
+    ({ kind, slots, hold, name, counts, capacity: tokens, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
+      const capacity = kind === "concurrent" ? slots : tokens;
+      const schedule = windows.map((given) => {
+        const { scale, ...absolute } = given;
+        if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
+        return kind === "drip"
+          ? { ...absolute, tz }
+          : { cron: given.cron, capacity: Math.min(capacity, given.capacity), tz };
+      });
+      const rest = { soft, schedule, counts };
+      if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
+      if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
+      if (kind === "concurrent") return make.concurrent(name, capacity, { holdMs: hold * 1000, ...rest });
+      return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
+    },
+  );
 
 test("what is printed for a limit is read as a limit of the same terms in every window", () => {
   fc.assert(

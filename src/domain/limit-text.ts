@@ -7,8 +7,8 @@ import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";
-import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
 
@@ -59,7 +59,10 @@ function slotsOf(name: string, spec: string, terms: string, said: Words, calenda
   if (typeof slots === "string") throw invalid(spec, slots);
   const [word] = said.own.keys();
   if (word !== undefined) {
-    throw invalid(spec, `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`);
+    throw invalid(
+      spec,
+      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
+    );
   }
   if (said.tz !== undefined && said.windows.length === 0) {
     throw invalid(spec, "tz= is the zone of when=, which is not given; give one, or leave it out");
@@ -91,8 +94,8 @@ export function specOfLimit(limit: Limit): string {
     holdMs !== undefined
       ? slotsText(capacity, holdMs)
       : isQuota
-    ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
-    : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
+        ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
+        : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
   const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
@@ -240,7 +243,10 @@ function windowOf(
     };
   }
   if (terms.periodMs !== undefined || terms.burst !== undefined) {
-    throw invalid(spec, `when=${text}: the window of a quota, or of slots, has neither period nor burst; give its capacity alone`);
+    throw invalid(
+      spec,
+      `when=${text}: the window of a quota, or of slots, has neither period nor burst; give its capacity alone`,
+    );
   }
   return { cron, tz, capacity: amount };
 }

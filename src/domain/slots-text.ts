@@ -14,7 +14,8 @@ export function slotsOfText(text: string): { readonly amount: number; readonly h
     return `"${text}" is not COUNT@HOLD; give how many at once and how long each may be held, such as 10@60s (no period, no burst)`;
   }
   const holdMs = durationMs(hold);
-  if (holdMs === undefined) return `the hold is "${hold}"; give how long each is held after the @, such as ${first}@60s, 5m or 1h`;
+  if (holdMs === undefined)
+    return `the hold is "${hold}"; give how long each is held after the @, such as ${first}@60s, 5m or 1h`;
   return { amount, holdMs };
 }
 

@@ -140,7 +140,10 @@ const TERMS = {
 /** Keys that no limit has together. */
 const EXCLUSIVE = [
   ["reset_schedule", "reset_after_seconds"],
-  ...["reset_schedule", "reset_after_seconds", "refill_amount", "refill_period", "burst"].map((key) => ["hold_seconds", key]),
+  ...["reset_schedule", "reset_after_seconds", "refill_amount", "refill_period", "burst"].map((key) => [
+    "hold_seconds",
+    key,
+  ]),
 ];
 
 const WINDOW = {

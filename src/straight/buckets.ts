@@ -79,10 +79,7 @@ export class StraightBuckets implements BucketStore {
   }
 
   async #credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
-    return (await this.#submit(
-      { kind: "credit", held, amounts, slots: context, undone: [] },
-      context,
-    )) as WriteReply;
+    return (await this.#submit({ kind: "credit", held, amounts, slots: context, undone: [] }, context)) as WriteReply;
   }
 
   async renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {

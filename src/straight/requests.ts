@@ -90,7 +90,13 @@ export function readyFor(
 }
 
 /** A part of a call on a row that is as this record is. `form`: what is expected of the row. */
-export function claimOf(bucket: number, kind: Call["kind"], part: Part, row: ExpectedRow, context: RecordContext): BatchClaim {
+export function claimOf(
+  bucket: number,
+  kind: Call["kind"],
+  part: Part,
+  row: ExpectedRow,
+  context: RecordContext,
+): BatchClaim {
   const { record, signature } = row;
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
   const claim = {

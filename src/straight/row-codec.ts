@@ -40,8 +40,21 @@ export function rowOf(record: BucketRecord, signatureOf: SignatureOf): StraightR
 /** Slots that are held, as levels that are never short and count nothing. */
 function sliceLevels(limit: LimitState): readonly StraightLevel[] {
   return limit.slices.map(({ endMs, heldMilli }) => ({
-    ...{ name: `${limit.name}@${endMs}`, capacityMilli: MILLI_MAX, refillAmountMilli: 0, refillPeriodMs: 1_000, soft: true },
-    ...{ windowMs: SLICE, tokensMilli: heldMilli, remainder: 0, countedMilli: null, windowStartMs: null, topUpMilli: 0 },
+    ...{
+      name: `${limit.name}@${endMs}`,
+      capacityMilli: MILLI_MAX,
+      refillAmountMilli: 0,
+      refillPeriodMs: 1_000,
+      soft: true,
+    },
+    ...{
+      windowMs: SLICE,
+      tokensMilli: heldMilli,
+      remainder: 0,
+      countedMilli: null,
+      windowStartMs: null,
+      topUpMilli: 0,
+    },
     resets: beginningOf(limit),
   }));
 }

@@ -44,7 +44,11 @@ export function formFrom(text: unknown, calendar: CronCheck): RowForm | undefine
   if (shape === undefined || line < 0) return shape && plainForm(shape);
   const rows = jsonIn(text.slice(line + 1));
   if (!Array.isArray(rows) || !rows.every((row) => isRow(row, shape))) return undefined;
-  return { text, shape, slices: rows.flatMap(([limit, , ...ends]: readonly number[]) => levelsIn(limit as number, ends)) };
+  return {
+    text,
+    shape,
+    slices: rows.flatMap(([limit, , ...ends]: readonly number[]) => levelsIn(limit as number, ends)),
+  };
 }
 
 /** The slices of a limit, of the tokens of all levels of a row. */

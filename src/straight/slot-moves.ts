@@ -50,7 +50,11 @@ function openedAt(record: BucketRecord, limit: number, endMs: number): BucketRec
   return isOpen ? record : withSlices(record, new Map([[limit, taken(slices, 0, endMs)]]), endMs);
 }
 
-function withSlices(record: BucketRecord, opened: ReadonlyMap<number, readonly Slice[]>, untilMs: number): BucketRecord {
+function withSlices(
+  record: BucketRecord,
+  opened: ReadonlyMap<number, readonly Slice[]>,
+  untilMs: number,
+): BucketRecord {
   const { state } = record;
   const limits = state.limits.map((held, i) => ({ ...held, slices: opened.get(i) ?? held.slices }));
   return { ...record, state: bucketState({ ...state, limits, validUntilMs: Math.min(state.validUntilMs, untilMs) }) };
@@ -67,7 +71,9 @@ export function sliceOfTicket(held: LimitState | undefined, ticket: Ticket): Sli
 export function asIfEnough(state: BucketState): BucketState {
   if (state.plain) return state;
   const limits = state.limits.map((held) =>
-    held.slices.length === 0 ? held : { ...held, slices: held.slices.map((slice) => ({ ...slice, heldMilli: ENOUGH })) },
+    held.slices.length === 0
+      ? held
+      : { ...held, slices: held.slices.map((slice) => ({ ...slice, heldMilli: ENOUGH })) },
   );
   return { ...state, limits };
 }
@@ -112,7 +118,8 @@ export function openedForRenewal(
   const opened = new Map<number, readonly Slice[]>();
   for (const [limit, { slices }] of (renewed?.state.limits ?? []).entries()) {
     const before = state.limits[limit] as LimitState;
-    if (slices.every((slice, i) => before.slices[i]?.endMs === slice.endMs && before.slices[i]?.place === slice.place)) continue;
+    if (slices.every((slice, i) => before.slices[i]?.endMs === slice.endMs && before.slices[i]?.place === slice.place))
+      continue;
     opened.set(
       limit,
       slices.map(({ place, endMs }) => {
@@ -121,5 +128,7 @@ export function openedForRenewal(
       }),
     );
   }
-  return opened.size === 0 ? record : withSlices(record, opened, renewed?.state.validUntilMs ?? Number.POSITIVE_INFINITY);
+  return opened.size === 0
+    ? record
+    : withSlices(record, opened, renewed?.state.validUntilMs ?? Number.POSITIVE_INFINITY);
 }

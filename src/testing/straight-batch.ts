@@ -188,7 +188,9 @@ function changed(
     const pin = claim.pins?.[i];
     const isKept = pin === "skipUsed" || (typeof pin === "object" && "from" in pin && pin.isUsed);
     const countedMilli =
-      counts && asked !== 0 && level.windowMs >= 0 && !isKept ? (level.countedMilli ?? 0) + (isBack ? -asked : asked) : level.countedMilli;
+      counts && asked !== 0 && level.windowMs >= 0 && !isKept
+        ? (level.countedMilli ?? 0) + (isBack ? -asked : asked)
+        : level.countedMilli;
     if (!Number.isSafeInteger(countedMilli ?? 0)) isFull = true;
     if (claim.bypass) return { ...level, countedMilli };
     if (isBack) return { ...level, countedMilli, tokensMilli: back(level, i, asked) };
@@ -230,7 +232,8 @@ function changed(
 
 function givenBack(level: StraightLevel, pin: BatchPin | string | undefined, milli: number): number {
   const isOfPeriod =
-    pin === undefined || (typeof pin === "object" && pin.resets === level.resets && pin.windowStartMs === level.windowStartMs);
+    pin === undefined ||
+    (typeof pin === "object" && pin.resets === level.resets && pin.windowStartMs === level.windowStartMs);
   return isOfPeriod ? credit(level, milli) : level.tokensMilli;
 }
 

@@ -7,7 +7,14 @@ import { TAKE_FUNCTION } from "../../src/adapters/postgres/take-function.ts";
 import { levelMilli } from "../../src/bucket/level.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { epochAgeMaxMs } from "../../src/domain/limit-set.ts";
-import type { Batch, BatchClaim, BatchReply, BatchRequest, LevelPin, StraightLevel } from "../../src/ports/batch-store.ts";
+import type {
+  Batch,
+  BatchClaim,
+  BatchReply,
+  BatchRequest,
+  LevelPin,
+  StraightLevel,
+} from "../../src/ports/batch-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { StraightStore } from "../../src/testing/straight-store.ts";
 import { openSchema } from "./kit.ts";
@@ -129,11 +136,25 @@ function randomSlots(random: SeededRandom): Case {
       ...{ windowStartMs: null, topUpMilli: 0, resets: 7 },
     };
   });
-  const slices = Array.from({ length: random.integer(2, 5) }, (_, i): StraightLevel => ({
-    ...{ name: `slots-0@${i}`, capacityMilli: 9_007_199_254_740_991, refillAmountMilli: 0, refillPeriodMs: 1_000, soft: true },
-    ...{ windowMs: -1, tokensMilli: random.pick([0, 1_000, random.integer(0, 9_000)]), remainder: 0, countedMilli: null },
-    ...{ windowStartMs: null, topUpMilli: 0, resets: 7 },
-  }));
+  const slices = Array.from(
+    { length: random.integer(2, 5) },
+    (_, i): StraightLevel => ({
+      ...{
+        name: `slots-0@${i}`,
+        capacityMilli: 9_007_199_254_740_991,
+        refillAmountMilli: 0,
+        refillPeriodMs: 1_000,
+        soft: true,
+      },
+      ...{
+        windowMs: -1,
+        tokensMilli: random.pick([0, 1_000, random.integer(0, 9_000)]),
+        remainder: 0,
+        countedMilli: null,
+      },
+      ...{ windowStartMs: null, topUpMilli: 0, resets: 7 },
+    }),
+  );
   const levels = [...limits, ...slices];
   const kind = random.pick(["take", "take", "credit", "credit", "renew"] as const);
   const sliceAt = () => limits.length + random.integer(0, slices.length - 1);

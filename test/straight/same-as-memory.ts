@@ -5,13 +5,21 @@ import { systemDigest } from "../../src/adapters/system/digest.ts";
 import { systemTurns } from "../../src/adapters/system/turns.ts";
 import type { Amount } from "../../src/domain/amounts.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { availableMilli, type BucketState, type LimitState } from "../../src/domain/bucket-state.ts";
+import { acrossBoundaries, availableMilli, type BucketState, type LimitState } from "../../src/domain/bucket-state.ts";
 import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
-import type { Answer, BucketStore, Claim, Held, RenewReply, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
+import type {
+  Answer,
+  BucketStore,
+  Claim,
+  Held,
+  RenewReply,
+  TakeReply,
+  WriteReply,
+} from "../../src/ports/bucket-store.ts";
 import type { LaneParts } from "../../src/straight/lane.ts";
 import { StraightTakes } from "../../src/straight/takes.ts";
 import { Kinds } from "../../src/testing/contract-kit.ts";
@@ -63,7 +71,11 @@ const SETS: readonly (readonly Limit[])[] = [
   [Kinds.quota("month", 40, { reset: { cron: "0 * * * *" } }), { ...Limit.perMinute("rpm", 3), soft: true }],
   [{ name: "huge", capacity: 4_000_000_000_000, refillAmount: 3_999_999_999_999, refillPeriodMs: 86_400_000 }],
   [Limit.concurrent("slots", 5, { holdMs: 20_000 }), Limit.perMinute("rpm", 12)],
-  [Limit.perMinute("rpm", 12), Limit.concurrent("slots", 3, { holdMs: 20_000 }), Limit.concurrent("many", 2, { holdMs: 4_000, soft: true })],
+  [
+    Limit.perMinute("rpm", 12),
+    Limit.concurrent("slots", 3, { holdMs: 20_000 }),
+    Limit.concurrent("many", 2, { holdMs: 4_000, soft: true }),
+  ],
   [Limit.perMinute("slots", 9), Limit.concurrent("rpm", 4, { holdMs: 61_000 })],
   [{ name: "odd", capacity: 7, refillAmount: 3, refillPeriodMs: 7_001 }, Limit.perHour("rph", 100)],
 ];
@@ -226,8 +238,10 @@ function toldRenewal(reply: RenewReply): unknown {
   return reply.kind === "renewed" ? { kind: reply.kind, ticket: ticket(reply.ticket) } : reply;
 }
 
-// What it holds, not how it is written down: a debit moves the epoch of memory, and the note of a row.
-function levels(state: BucketState, nowMs: number): object {
+// What it holds, not how it is written down: a debit moves the epoch of memory, and the note of a row; what is let through by a bypass
+// moves none, so that one store may be across a boundary and the other not.
+function levels(found: BucketState, nowMs: number): object {
+  const state = { ...acrossBoundaries(found, nowMs, calendar), untouched: found.untouched };
   return {
     untouched: state.untouched,
     signature: state.signature,
