@@ -104,6 +104,7 @@ const LIMIT: Names = {
   Schedule: ["schedule", "windows"],
   ResetSchedule: ["reset_schedule", "resets"],
   ResetAfterSeconds: ["reset_after_seconds", "number"],
+  HoldSeconds: ["hold_seconds", "number"],
 };
 const WINDOW: Names = {
   Cron: ["cron", "text"],
