@@ -70,7 +70,11 @@ export interface LimitNames {
   readonly sched: string;
   readonly rsched: string;
   readonly rsa: string;
+  /** How long a slot is held, in seconds. */
   readonly hm: string;
+  /** Of the open slices of a limit whose slots are held, by place: when each ends, and what is held in it. */
+  readonly ends: readonly string[];
+  readonly held: readonly string[];
   readonly ws: string;
   /** The window start that the balance belongs to; equals `ws` in what we write. */
   readonly wa: string;
@@ -118,6 +122,8 @@ export function namesOf(limit: string): LimitNames {
       rsched: name("rsched"),
       rsa: name("rsa"),
       hm: name("hm"),
+      ends: PLACES.map((place) => name(`e${place}`)),
+      held: PLACES.map((place) => name(`h${place}`)),
       ws: name("ws"),
       wa: name("wa"),
       tu: name("tu"),
@@ -146,5 +152,6 @@ export function limitNamesIn(item: Readonly<Record<string, unknown>>): string[] 
   return found.sort();
 }
 
+const PLACES = [0, 1, 2, 3, 4, 5, 6, 7];
 const NAMES_MAX = 10_000;
 const known = new Map<string, LimitNames>();
