@@ -11,14 +11,14 @@ import { keptUntil } from "./expiry.ts";
 import { always } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { traceOf, withLimit } from "./moves.ts";
-import { type Written, writeLimit } from "./write-limit.ts";
+import { writeLimit, writtenOf } from "./write-limit.ts";
 
 /** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, usage, nonce, birth } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
-  const written: Written = { low: [], overdrafts: [...usage.overdrafts] };
+  const written = writtenOf(intent, []);
   let state: BucketState = { ...fresh, untouched: false };
   // What is not there yet has no tokens that a condition could be about: of these clauses none is sent.
   const unsent = new WriteBuilder();

@@ -1,6 +1,7 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, bucketFor, findLimit } from "../../domain/bucket-state.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { opensWindow } from "../../domain/limit-kinds.ts";
 import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
@@ -8,11 +9,12 @@ import { boundDebts } from "../shared/debts.ts";
 import { count, signWrite } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
 import { keepFor } from "./expiry.ts";
-import { cutAt } from "./fold.ts";
+import { cutAt, raised } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { rebaseWrite } from "./rebase.ts";
-import { type Written, writeLimit } from "./write-limit.ts";
+import { opensSlices } from "./slots.ts";
+import { writeLimit, writtenOf } from "./write-limit.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
@@ -39,6 +41,7 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
+  if (!state.plain && opensSlices(state, moves, readingMs)) return true;
   return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
@@ -49,7 +52,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
-  const written: Written = { low: boundDebts(builder, image, intent, env), overdrafts: [...intent.usage.overdrafts] };
+  const written = writtenOf(intent, boundDebts(builder, image, intent, env));
   const spare: Amount[] = [];
   for (const move of moves) {
     const held = findLimit(state, move.limit);
@@ -63,13 +66,15 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const [below, over] = cutAt(brimMilli - spareMilli);
     const tokensMilli = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const kept = tokensMilli === held.tokensMilli ? held : { ...held, tokensMilli };
-    const fold = { name: held.name, before: kept, after: kept, piece: isOver ? over : below };
+    // What is free of slots is never cut: there is no side to be on.
+    const piece = rulesOf(held.limit).holdsSlots ? raised(0) : isOver ? over : below;
+    const fold = { name: held.name, before: kept, after: kept, piece };
     const of = { item, fold, move, atMs: readingMs, refill: { risenMilli, spendableMilli }, intent };
     const limit = writeLimit(builder, of, written, env);
     if (limit === "short") return { kind: "short", state };
     if (limit !== "left" && spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
   }
-  const { low, overdrafts } = written;
+  const { low, overdrafts, heldMs } = written;
   const { shardCount, hourEndMs } = image;
   const { install } = intent;
   // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
@@ -77,7 +82,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
   }
   keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
-  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: state.limits, hour: undefined }, env);
+  count(builder, image, { usage: { ...intent.usage, overdrafts, heldMs }, limits: state.limits, hour: undefined }, env);
   signWrite(builder, intent.nonce);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
