@@ -267,7 +267,8 @@ class SlotWorld {
     this.#asOfMs = this.#clock.now();
     const store = openConditional(this.#world, { clock: this.#clock, random: () => 0.5 });
     const place = await TestedNamespace.in(store);
-    if (!(await place.grants(this.#claim(3), this.#clock.now() + 5_000))) this.#found("not all slots came back");
+    const [answer] = await place.take([this.#claim(3)], this.#clock.now() + 5_000);
+    if (answer?.kind !== "taken") this.#found(`not all slots came back: ${answer?.kind}`);
   }
 
   #found(problem: string): void {

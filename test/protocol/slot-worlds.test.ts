@@ -7,6 +7,15 @@ test("in a hundred worlds of lost answers, deaths and changed limits no slot is 
   for (let seed = 1; seed <= 100; seed++) assert.equal(await playSlots(seed), undefined, `seed ${seed}`);
 });
 
+/** A bucket was split while it dripped, and not all of its shards had heard that it has slots now: it was never joined again. */
+const FOUND = [206, 369];
+
+for (const seed of FOUND) {
+  test(`the world of seed ${seed}, in which something was found once, goes well`, async () => {
+    assert.equal(await playSlots(seed), undefined);
+  });
+}
+
 /** One of so many worlds has to find each bug. */
 const WORLDS = 60;
 

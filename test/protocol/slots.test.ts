@@ -75,6 +75,7 @@ test("renewals of one process that come together are two writes at most", async 
   const tickets = [];
   for (let i = 0; i < 10; i++) tickets.push(await a.place.ticket(asking(1), T0 + i));
   cluster.spent();
+  cluster.clock.set(T0 + 20_000);
   const replies = await Promise.all(tickets.map((ticket) => renew(a, asking(1), ticket, 1, T0 + 20_000)));
   assert.ok(replies.every(({ kind }) => kind === "renewed"));
   const { writes } = cluster.spent();
@@ -92,6 +93,7 @@ test("one renewal that comes too late does not keep the others of its write from
   const b = await cluster.open();
   await b.place.ticket(asking(1), T0 + 61_000);
   const all = [early, ...late];
+  cluster.clock.set(T0 + 61_001);
   const replies = await Promise.all(all.map((ticket) => renew(a, asking(1), ticket, 1, T0 + 61_001)));
   assert.deepEqual(
     replies.map(({ kind }) => kind),
