@@ -11,7 +11,7 @@ export interface Slice {
 }
 
 /** In which slice a hold is, by place and end: a place is used again once its slice has ended. */
-type SliceName = Pick<Slice, "place" | "endMs">;
+export type SliceName = Pick<Slice, "place" | "endMs">;
 
 export const NO_SLICES: readonly Slice[] = Object.freeze([]);
 
