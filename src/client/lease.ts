@@ -1,6 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import { setRenewal } from "../domain/lease-renewal.ts";
 import type { Availability } from "../engine/availability.ts";
 import type { Lease, SettleOptions } from "../engine/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
@@ -39,6 +38,7 @@ export class ClientLease implements Public<Lease> {
   #degraded: string | false;
   #settledWith: string | undefined;
   #heldUntilMs: number;
+  #isKept = false;
   #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
   readonly #expiry = new AbortController();
@@ -56,7 +56,6 @@ export class ClientLease implements Public<Lease> {
     // What was let through during an outage is work all the same, and ends when it is settled.
     this.#status = view.degraded ? "open" : view.status;
     this.#heldUntilMs = askedAtMs + holdMs;
-    setRenewal(this, () => void this.#renew());
   }
 
   get status(): LeaseStatus {
@@ -158,17 +157,39 @@ export class ClientLease implements Public<Lease> {
     if (this.status === "open") await this.rollback();
   }
 
+  get holdsUntilMs(): number | undefined {
+    return this.#isHeld() ? this.#heldUntilMs : undefined;
+  }
+
+  async renew(): Promise<boolean> {
+    this.#requireOpen();
+    try {
+      await this.#extend();
+      return true;
+    } catch (error) {
+      if (error instanceof LeaseClosed) return false;
+      throw error;
+    }
+  }
+
+  keep(): void {
+    if (this.#isKept) return;
+    this.#isKept = true;
+    void this.#renewAlways();
+  }
+
   /** Begins the hold anew, where there is one. */
   async refresh(): Promise<void> {
+    // Where it cannot be, it is held as long as before, and may be tried again.
+    await this.#extend().catch(() => {});
+  }
+
+  async #extend(): Promise<void> {
     if (!this.#isHeld()) return;
     const { holdMs } = this.#taken;
     const heldUntilMs = this.#calls.clock.now() + holdMs;
-    try {
-      await this.#send("extend", { holdMs });
-      this.#heldUntilMs = heldUntilMs;
-    } catch {
-      // It is held until then, and may be tried again.
-    }
+    await this.#send("extend", { holdMs });
+    this.#heldUntilMs = heldUntilMs;
   }
 
   /** Whether the service holds it. */
@@ -260,7 +281,7 @@ export class ClientLease implements Public<Lease> {
   }
 
   /** Extends it whenever a third of the hold has passed. After a failure it is tried again, until the lease expires. */
-  async #renew(): Promise<void> {
+  async #renewAlways(): Promise<void> {
     while (this.status === "open" && this.#isHeld()) {
       await this.#pause(this.#taken.holdMs / 3);
       await this.refresh();

@@ -1,8 +1,11 @@
 import { type HeldLimit, type Rate, stateOf } from "./level.ts";
 import { useLevel } from "./tick.ts";
-import { KIND_NAMES, rateWords, tokensWords } from "./words.ts";
+import { KIND_NAMES, rateWords, tokensWords, whole } from "./words.ts";
 
-/** One limit of a bucket: a bar that fills up as time passes, and its numbers. */
+/** More slots than these are shown as a bar: cells would be too narrow to be told apart. */
+const CELLS_MAX = 32;
+
+/** One limit of a bucket: a bar that fills up as time passes, or a cell a slot, those that are held filled; and its numbers. */
 export function Gauge(props: {
   readonly of: string;
   readonly held: HeldLimit;
@@ -15,8 +18,14 @@ export function Gauge(props: {
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
-  const note =
-    rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
+  const isSlots = kind === "concurrent";
+  const note = isSlots
+    ? `${whole(capacity - level)} held ${KIND_NAMES[kind]}`
+    : rate === undefined
+      ? kind === "drip"
+        ? ""
+        : KIND_NAMES[kind]
+      : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
     <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
       <div class="gauge-head">
@@ -37,9 +46,16 @@ export function Gauge(props: {
         aria-valuemin={0}
         aria-valuenow={shown}
         aria-valuemax={capacity}
-        aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} left`}
+        aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} ${isSlots ? "free" : "left"}`}
+        data-slots={isSlots && capacity <= CELLS_MAX ? "cells" : isSlots ? "bar" : undefined}
       >
-        <i style={{ transform: `scaleX(${part})` }} />
+        {isSlots && capacity <= CELLS_MAX ? (
+          Array.from({ length: capacity }, (_, i) => (
+            <i key={i} data-held={i < capacity - level ? "true" : undefined} />
+          ))
+        ) : (
+          <i style={{ transform: `scaleX(${isSlots ? 1 - part : part})` }} />
+        )}
       </div>
       <div class="gauge-foot">
         <span>
@@ -48,10 +64,10 @@ export function Gauge(props: {
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>
-            {tokensWords(limit, -level)} in debt
+            {tokensWords(limit, -level)} {isSlots ? "too many" : "in debt"}
           </strong>
         )}
-        {state === "empty" && <strong>empty</strong>}
+        {state === "empty" && <strong>{isSlots ? "none free" : "empty"}</strong>}
         {state === "low" && <span class="low">low</span>}
       </div>
     </div>

@@ -9,6 +9,7 @@ import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "
 import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
 
@@ -23,6 +24,7 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
+  if (terms.includes(HOLD_MARK)) return slotsOf(name, spec, terms, said, calendar);
   const base = terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : baseOf(spec, terms);
   const tz = said.tz ?? TZ_DEFAULT;
   const kinds = TEXTS.filter(({ word }) => said.own.has(word));
@@ -57,6 +59,30 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...kind });
 }
 
+/** What `10@60s` and its words say: at most 10 at once, each for 60 s unless it is given back or renewed. */
+function slotsOf(name: string, spec: string, terms: string, said: Words, calendar: CronCheck): Limit {
+  const slots = slotsOfText(terms);
+  if (typeof slots === "string") throw invalid(spec, slots);
+  const [word] = said.own.keys();
+  if (word !== undefined) {
+    throw invalid(
+      spec,
+      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
+    );
+  }
+  if (said.tz !== undefined && said.windows.length === 0) {
+    throw invalid(spec, "tz= is the zone of when=, which is not given; give one, or leave it out");
+  }
+  const tz = said.tz ?? TZ_DEFAULT;
+  const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota: true, tz }));
+  return limitMakers(calendar).concurrent(name, slots.amount, {
+    holdMs: slots.holdMs,
+    ...(said.counts === undefined ? {} : { counts: said.counts }),
+    ...(said.soft ? { soft: true } : {}),
+    ...(schedule.length === 0 ? {} : { schedule }),
+  });
+}
+
 /** `rpm:1000/min:1500,soft`. */
 export function textOfLimit(limit: Limit): string {
   return `${limit.name}:${specOfLimit(limit)}`;
@@ -64,15 +90,18 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule = [], notifyAt } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, schedule = [], notifyAt } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
   const quotaText = isMoney(limit.name) ? moneyText : amountText;
   const period = isMoney(limit.name) ? periodOfMoney(limit) : undefined;
-  const terms = isQuota
-    ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
-    : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
+  const terms =
+    holdMs !== undefined
+      ? slotsText(capacity, holdMs)
+      : isQuota
+        ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
+        : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
   const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
@@ -232,7 +261,10 @@ function windowOf(
     };
   }
   if (terms.periodMs !== undefined || terms.burst !== undefined) {
-    throw invalid(spec, `when=${text}: the window of a quota has neither period nor burst; give its capacity alone`);
+    throw invalid(
+      spec,
+      `when=${text}: the window of a quota, or of slots, has neither period nor burst; give its capacity alone`,
+    );
   }
   return { cron, tz, capacity: amount };
 }
@@ -249,7 +281,7 @@ function windowMoney(change: string, isQuota: boolean): Terms | string {
 function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
   if (entry.scale !== undefined) return `x${entry.scale}`;
   const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
-  if (isQuota) return isMoney(base.name) ? moneyText(capacity) : amountText(capacity);
+  if (isQuota) return isMoney(base.name) && base.holdMs === undefined ? moneyText(capacity) : amountText(capacity);
   const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
   return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
 }

@@ -105,6 +105,7 @@ const LIMIT: Names = {
   ResetSchedule: ["reset_schedule", "resets"],
   ResetAfterSeconds: ["reset_after_seconds", "number"],
   NotifyAt: ["notify_at", "numbers"],
+  HoldSeconds: ["hold_seconds", "number"],
 };
 const WINDOW: Names = {
   Cron: ["cron", "text"],

@@ -4,7 +4,6 @@ import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig
 import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { refuseUsageKeptDays } from "../domain/retention.ts";
-import { refuseSlots } from "../domain/slots-unsupported.ts";
 import type { ConfigStore, SetReply } from "../ports/config-store.ts";
 import type { RecordList, StoredRecord } from "../ports/record-store.ts";
 import { scopeOfRow } from "../stored/config-keys.ts";
@@ -42,7 +41,6 @@ export class RecordConfig implements ConfigStore {
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
     refuseUsageKeptDays(change);
-    refuseSlots(change.limits ?? [], "PostgreSQL");
     refuseShadow(change.limits ?? []);
     const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
     return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history, plan]): Decision<SetReply> => {

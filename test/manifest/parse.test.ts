@@ -60,6 +60,19 @@ test("the example of the design, piece by piece", () => {
   ]);
 });
 
+test("slots are a map with a hold, or a text with one", () => {
+  const limits =
+    "{ parallel: { capacity: 10, hold_seconds: 60, soft: true, schedule: [{ cron: '* 9 * * *', capacity: 4 }] }, jobs: 4@5m }";
+  const [piece] = parseManifest(`resources: { a: { limits: ${limits} } }`).pieces;
+  assert.deepEqual((piece as { value: readonly Limit[] }).value, [
+    {
+      ...drip("parallel", 10, 0, 1_000),
+      ...{ holdMs: 60_000, soft: true, schedule: [{ cron: "* 9 * * *", tz: "UTC", capacity: 4 }] },
+    },
+    { ...drip("jobs", 4, 0, 1_000), holdMs: 300_000 },
+  ]);
+});
+
 test("a limit says what it counts, in a map as in a text, and what is no measure is told where it stands", () => {
   const limits =
     "{ rpm: { capacity: 5, counts: requests }, month: '2M,reset=monthly,counts=tpm', tpm: { capacity: 5, counts: tpm } }";
@@ -193,6 +206,14 @@ const WRONG: readonly (readonly [
   [
     limit("{ capacity: 5, refill_amount: 5, reset_after_seconds: 60 }"),
     ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has a reset and refill_amount 5/] as const),
+  ],
+  [
+    limit("{ capacity: 5, hold_seconds: 60, reset_after_seconds: 60 }"),
+    ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has hold_seconds and reset_after_seconds/] as const),
+  ],
+  [
+    limit("{ capacity: 5, hold_seconds: 60, burst: 9 }"),
+    ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has hold_seconds and burst/] as const),
   ],
   [
     limit('{ capacity: 5, reset_after_seconds: 60, reset_schedule: [{ cron: "0 0 1 * *" }] }'),

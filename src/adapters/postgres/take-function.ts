@@ -43,7 +43,7 @@ DECLARE
   was_bucket integer[]; was_first integer[]; was_epoch bigint[]; was_tokens bigint[]; was_counted bigint[]; was_written bigint[];
   was_session integer[]; was_window bigint[]; was_valid bigint[]; was_renew bigint[];
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
-  first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer;
+  first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer; h integer;
   now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
@@ -141,7 +141,7 @@ BEGIN
       i := c_bucket[c]; o := b_offset[i]; p := o + b_length[i]; a := a0 - o; a0 := a0 + c_amounts[c];
       IF b_signature[i] IS DISTINCT FROM c_signature[c] OR (counts AND now_ms >= b_hour[i] + 3600000)
         OR (kind < 3 AND (now_ms >= b_renew[i] OR c_changed[c] > b_met[i]))
-        OR (kind = 3 AND c_bypass[c] IS NOT TRUE AND (now_ms >= b_valid[i] OR b_epoch[i] > c_judged[c]))
+        OR (kind = 3 AND c_bypass[c] IS NOT TRUE AND now_ms >= b_valid[i]) OR b_epoch[i] > c_judged[c]
         OR (b_new[i] AND b_changed[i] = 0 AND (kind = 3 OR now_ms < b_epoch[i]))
         OR (extras IS NOT NULL AND extras ? ('o' || c) AND extras->('o' || c) <> jsonb_build_array(b_as_of[i], b_gen[i])) THEN
         IF b_version[i] IS NULL OR (kind = 3 AND b_new[i] AND b_changed[i] = 0) THEN
@@ -180,13 +180,23 @@ BEGIN
       FOR k IN o + 1 .. p LOOP
         asked := a_milli[a + k];
         CONTINUE WHEN asked IS NULL;
-        IF counts AND asked <> 0 THEN
+        -- What is held in a slice is no usage: that is the limit's. Slots that come back after they were used stay counted.
+        IF counts AND asked <> 0 AND f_reset_after[k] >= 0 AND (kind < 3 OR a_resets[a + k] IS NULL OR a_resets[a + k] NOT IN (-3, -4)) THEN
           f_counted[k] := coalesce(f_counted[k], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
           -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
           IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
         END IF;
         IF mode = 3 THEN
-          IF a_resets[a + k] IS NULL OR (a_resets[a + k] = f_resets[k] AND a_window[a + k] IS NOT DISTINCT FROM f_window[k]) THEN
+          IF a_resets[a + k] IN (-2, -3) THEN
+            -- Slots that were held: they come out of their slice, if it still has them.
+            h := o + a_window[a + k]::integer;
+            IF f_tokens[h] >= asked THEN f_tokens[h] := f_tokens[h] - asked; f_tokens[k] := f_tokens[k] + asked; END IF;
+          ELSIF a_resets[a + k] = -5 THEN
+            -- Slots that are held on, in a later slice.
+            h := o + a_window[a + k]::integer;
+            IF f_tokens[k] >= asked THEN f_tokens[k] := f_tokens[k] - asked; f_tokens[h] := f_tokens[h] + asked;
+            ELSE outcome := greatest(outcome, 3); END IF;
+          ELSIF a_resets[a + k] IS NULL OR (a_resets[a + k] = f_resets[k] AND a_window[a + k] IS NOT DISTINCT FROM f_window[k]) THEN
             f_tokens[k] := least(safe_max, f_tokens[k] + asked);
           END IF;
         ELSIF mode > 0 THEN
