@@ -12,6 +12,7 @@ import {
   bucketsOf,
   claimOf,
   claimsOf,
+  debitsOf,
   heldAt,
   positionsIn,
   type ResourceAmounts,
@@ -59,7 +60,7 @@ export class Charging {
   async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
-    const claims = claimsOf(record, shares);
+    const claims = claimsOf(record, shares, this.#deps.engine.clock.now());
     const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record));
     switch (taken.kind) {
       case "granted":
@@ -79,7 +80,7 @@ export class Charging {
   }
 
   async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
-    const shares = sharesOf(record, amounts);
+    const shares = debitsOf(record, amounts);
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
