@@ -187,7 +187,7 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
 }
 
 /** What a request asks of its take besides the amounts. */
-export interface TakeTerms {
+interface TakeTerms {
   /** So many percent of every hard limit that it takes from must be left; absent: nothing must. */
   readonly leavePercent?: number;
   /** How long it holds the slots that it takes, in ms; absent, or above a limit's own: as long as the limit says. */

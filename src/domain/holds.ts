@@ -69,7 +69,7 @@ export function givenBack(
 }
 
 /** A hold that was renewed: the slices then, and the one that it is in. */
-export interface Moved {
+interface Moved {
   readonly slices: readonly Slice[];
   readonly into: SliceName;
 }

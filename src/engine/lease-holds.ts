@@ -3,11 +3,17 @@ import { isSlotPin, type PeriodShare, pinOf, type SlotPin, type Ticket } from ".
 import { type Holding, withRenewed } from "../domain/holding.ts";
 import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import { slotsOf, ticketAfter } from "../domain/renew-slots.ts";
-import { reasonOf } from "./event-publisher.ts";
+import { type EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { LeasePart } from "./lease-part.ts";
-import type { LeaseMaker } from "./lease-resource.ts";
-import type { BucketHold } from "./renewals.ts";
+import type { BucketHold, Renewals } from "./renewals.ts";
 import type { Demand } from "./request.ts";
+
+/** What holds need of the limiter that gave the lease. */
+interface HoldsMaker {
+  readonly renewals: Renewals;
+  readonly publisher: EventPublisher;
+  now(): number;
+}
 
 /** Where a lease keeps what it holds on one of its resources. */
 export interface SlotHolder {
@@ -19,11 +25,11 @@ export interface SlotHolder {
 }
 
 /** What a lease tells when slots of it are lost. */
-export type TellLost = (reason: string) => void;
+type TellLost = (reason: string) => void;
 
 /** The slots of a lease: until when they are held, who renews them, and who hears that they are lost. Only leases with slots have it. */
 export class LeaseHolds {
-  readonly #maker: LeaseMaker;
+  readonly #maker: HoldsMaker;
   readonly #holders: readonly SlotHolder[];
   readonly #tellLost: TellLost;
   readonly #byBucket = new Map<string, BucketHold>();
@@ -31,7 +37,7 @@ export class LeaseHolds {
   #signal: AbortSignal | undefined;
   #phase: "unwatched" | "watched" | "kept" | "ended" = "unwatched";
 
-  constructor(maker: LeaseMaker, holders: readonly SlotHolder[], tellLost: TellLost) {
+  constructor(maker: HoldsMaker, holders: readonly SlotHolder[], tellLost: TellLost) {
     this.#maker = maker;
     this.#holders = holders;
     this.#tellLost = tellLost;

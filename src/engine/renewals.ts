@@ -24,7 +24,7 @@ export interface BucketHold {
 }
 
 /** What became of a renewal that was asked for. */
-export type Renewed = "renewed" | "lost" | { readonly cause: unknown };
+type Renewed = "renewed" | "lost" | { readonly cause: unknown };
 
 /** Holds of one bucket, and when they are looked at next. */
 interface BucketEntry {

@@ -61,7 +61,7 @@ export function decodePolicy(item: Attributes | undefined): StoredConfig | undef
 }
 
 export function hasLimits(item: Attributes | undefined): boolean {
-  return item !== undefined && Object.keys(item).some((name) => /^[lw]_.+_cp$/.test(name));
+  return item !== undefined && Object.keys(item).some((name) => LIMIT_CAPACITY.test(name));
 }
 
 /** What an item said of limits over time; undefined where nothing is known of that, or limits were set without it since. */
@@ -185,8 +185,10 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
     const zone = formOf(limit)?.zone(limit);
     const names = configNamesOf(name, kind?.prefix ?? "l");
     attributes[names.cp] = { N: String(capacity) };
-    attributes[names.ra] = { N: String(refillAmount) };
-    attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
+    if (kind?.prefix !== SLOTS) {
+      attributes[names.ra] = { N: String(refillAmount) };
+      attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
+    }
     if (kind !== undefined && own !== undefined) {
       attributes[names[kind.attribute]] = typeof own === "number" ? { N: String(own) } : { S: own };
     }
@@ -214,7 +216,7 @@ function limitsIn(item: Attributes): readonly Limit[] {
   for (const attribute in item) {
     const [, prefix, name] = LIMIT_CAPACITY.exec(attribute) ?? [];
     if (prefix === undefined || name === undefined) continue;
-    if (found.has(name)) throw unreadable(item, `limit "${name}" is stored both as a rate and as a session quota`);
+    if (found.has(name)) throw unreadable(item, `limit "${name}" is stored as limits of two kinds`);
     found.set(name, limitIn(item, name, prefix as Prefix));
   }
   const listed = item[LIMIT_ORDER]?.S?.split(",") ?? [];
@@ -223,6 +225,9 @@ function limitsIn(item: Attributes): readonly Limit[] {
 }
 
 type Prefix = KindStored["prefix"];
+
+/** Of limits on how many are at once, to which nothing comes back by time. */
+const SLOTS: Prefix = "p";
 
 function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   const names = configNamesOf(name, prefix);
@@ -242,8 +247,8 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   return Object.freeze({
     name,
     capacity: whole(names.cp),
-    refillAmount: whole(names.ra),
-    refillPeriodMs: whole(names.rp) * 1000,
+    refillAmount: prefix === SLOTS ? 0 : whole(names.ra),
+    refillPeriodMs: prefix === SLOTS ? 1000 : whole(names.rp) * 1000,
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),

@@ -15,7 +15,6 @@ import { VersionError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
-import { refuseSlots } from "../../domain/slots-unsupported.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
@@ -99,7 +98,6 @@ export class DynamoConfig implements ConfigStore {
       refuseCountsShared(change.limits ?? []);
       refuseBeyondRatesShared(change.limits ?? []);
     }
-    refuseSlots(change.limits ?? [], "DynamoDB");
     await gate.demandFor(change.limits ?? []);
     const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
     // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.

@@ -90,6 +90,7 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
 
 const PLAIN_BACK = {
   ...{ bounded: [], parts: [], bypass: false, requests: 0, overdrafts: [], opened: [], sheeted: undefined },
+  ...{ slotsUsed: false, countsTime: true },
 };
 
 function put({ then, now, sees, back }: Case) {

@@ -1,7 +1,6 @@
 import type { Part } from "../../bucket/share.ts";
 import { assembled, type BucketState, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { NO_SLICES } from "../../domain/holds.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
@@ -13,6 +12,7 @@ import { BN, CFA, CFC, CFG, CFL, FRF, LW, limitNamesIn, namesOf, RF, SHARD_COUNT
 import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
 import { canonicalOf, canonicalOfSet, type Damaged, limitIn } from "./limit-words.ts";
+import { slicesAgain, slicesIn } from "./stored-slices.ts";
 
 /** An item as it was seen, and what it means. */
 export interface Image {
@@ -123,8 +123,9 @@ function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
 function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
     const tokensMilli = item[namesOf(held.name).tk] as number;
-    if (tokensMilli === held.tokensMilli) return held;
-    const { name, limit, terms, configured, remainder, quota, slices, part, rememberUntilMs, resetsBefore } = held;
+    if (tokensMilli === held.tokensMilli && held.slices.length === 0) return held;
+    const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs, resetsBefore } = held;
+    const slices = slicesAgain(held.slices, item, name);
     const past = { rememberUntilMs, resetsBefore };
     return { name, limit, terms, configured, tokensMilli, remainder, quota, slices, part, ...past };
   });
@@ -165,7 +166,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     quota: drips
       ? undefined
       : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
-    slices: NO_SLICES,
+    slices: slicesIn(item, names),
     part,
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
     resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,

@@ -4,7 +4,6 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import type { Floor } from "../../domain/floor.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../../domain/limit-set.ts";
-import { refuseSlots } from "../../domain/slots-unsupported.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { VU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
@@ -120,7 +119,7 @@ export const TRANSACTION_ITEMS_MAX = 100;
 
 /** A table that only this implementation writes. */
 export const OWN: Dialect = {
-  checkLimits: ({ limits }) => refuseSlots(limits, "DynamoDB"),
+  checkLimits: () => {},
   checkTopUp: () => {},
   sameParameters: () => true,
   partRounding: "exact",

@@ -2,8 +2,9 @@ import type { Amount } from "../../domain/amounts.ts";
 import { checkAtomic } from "../../domain/atomic.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { fits } from "../../domain/bucket-questions.ts";
-import { type BucketState, findLimit, takeFrom, wholeOf } from "../../domain/bucket-state.ts";
+import { type BucketState, findLimit, takeBy, wholeOf } from "../../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Answer, Claim, TakeContext } from "../../ports/bucket-store.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
@@ -14,8 +15,9 @@ import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
+import { createForm } from "../take/create.ts";
 import { leaveOf } from "../take/floors.ts";
-import { createForm, formFor } from "../take/forms.ts";
+import { formFor } from "../take/forms.ts";
 import type { Env, Step } from "../take/intent.ts";
 import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
@@ -70,6 +72,10 @@ function draw(
 ): Drawn<readonly Answer[]> {
   const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
+  // Slots are held in one item. The next request joins the shards first.
+  if (jobs.some((job, i) => (wholes[i]?.images.length ?? 0) > 1 && takesSlots(job))) {
+    return { kind: "result", installs: [], result: states.map((state): Answer => ({ kind: "contended", state })) };
+  }
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
   if (doubts.includes("configSuspect")) {
     const answers = states.map(
@@ -106,6 +112,13 @@ function draw(
     checkAtomic(first.bucket, { items: writes.length, itemsMax: context.env.dialect.atomicItemsMax });
   }
   return { kind: "transact", writes, event: undefined, result: answers };
+}
+
+function takesSlots({ of, amounts }: Job): boolean {
+  if (of.bypass) return false;
+  return of.set.limits.some(
+    (limit) => rulesOf(limit).holdsSlots && amounts.some((one) => one.limit === limit.name && one.milli > 0),
+  );
 }
 
 /** Of a bucket in shards: whether they cannot give it together, each limit by itself. */
@@ -148,13 +161,15 @@ function gathered(
   if (shares === undefined) return undefined;
   const states = images.map((image) => admit(image, [job], { readingMs, configConfirmed }, env).state);
   const isBound = images.length > 1 && leaveOf(job) > 0 && !job.of.bypass;
+  const { holdMs } = job.of;
+  const own = holdMs === undefined ? {} : { holdMs };
   const writes: ItemWrite[] = [];
   const parts: PeriodShare[] = [];
   const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
     const given = shares[i] ?? [];
     const before = states[i] as BucketState;
-    after.push((job.of.bypass ? undefined : takeFrom(before, given, readingMs)) ?? before);
+    after.push((job.of.bypass ? undefined : takeBy(before, given, readingMs, own)) ?? before);
     const amounts = isBound ? job.amounts.map(({ limit }) => shareOf(given, limit)) : given;
     if (amounts.length === 0) continue;
     const options = { ...how, birth: undefined, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
@@ -181,7 +196,7 @@ function ticketOfStep(
   env: Env,
 ): Ticket {
   if (of.bypass) return PLAIN_TICKET;
-  const ticket = ticketOf(state, amounts, readingMs, env.calendar);
+  const ticket = ticketOf(state, amounts, readingMs, env.calendar, of.holdMs);
   return overdrafts.length === 0 ? ticket : { ...ticket, overdrawn: overdrafts.map(({ limit }) => limit) };
 }
 

@@ -1,5 +1,7 @@
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
+import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { UNSEEN } from "../several/looks.ts";
@@ -14,8 +16,8 @@ interface Called {
 }
 
 /**
- * The window of a session opens with the first use of the whole bucket: shards that it has from before are joined first. In the
- * caller's time; what is left of it then goes on without the caller.
+ * Some limits stand once for the whole bucket, as the window of a session does, which opens with the first use: shards that the
+ * bucket has from before are joined first. In the caller's time; what is left of it then goes on without the caller.
  */
 export class JoinFirst {
   readonly #context: ProtocolContext;
@@ -40,7 +42,7 @@ export class JoinFirst {
   async #join(claim: Claim, claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
     const { caches, clock } = this.#context;
     const cache = caches.of(claim.bucket);
-    const joined = await joinInTime(this.#context, claim.bucket, call);
+    const joined = await this.#joined(claim, call);
     if (joined.kind === "done") return undefined;
     this.#background.resize(cache, 1, call.nowMs);
     if (joined.kind === "unavailable") return claims.map(() => joined);
@@ -52,10 +54,28 @@ export class JoinFirst {
     const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
     return claims.map((one) => (one === claim && state !== undefined ? { kind: "contended", state } : UNSEEN));
   }
+
+  /**
+   * Shards that go by different limits are not joined. Takes bring the limits of now to each of them; but slots are taken from no shard, so
+   * for those that is done here.
+   */
+  async #joined({ bucket, set, origin }: Claim, call: Called): ReturnType<typeof joinInTime> {
+    const { clock } = this.#context;
+    const joined = await joinInTime(this.#context, bucket, call);
+    const hasSlots = set.limits.some((limit) => rulesOf(limit).holdsSlots);
+    if (joined.kind !== "not done" || !hasSlots || clock.now() >= call.untilMs) return joined;
+    try {
+      await installLimits(this.#context, { bucket, set, origin, readingMs: call.nowMs, configConfirmed: false });
+    } catch (cause) {
+      if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
+      throw cause;
+    }
+    return joinInTime(this.#context, bucket, call);
+  }
 }
 
 function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
-  return shardCount > 1 && set.limits.some((limit) => rulesOf(limit).opensWindow);
+  return shardCount > 1 && set.limits.some((limit) => rulesOf(limit).isWhole);
 }
 
 /** Why the store did not answer about one of the shards. */

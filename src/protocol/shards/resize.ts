@@ -39,9 +39,11 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
   return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
 }
 
-/** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
+/** Whether a bucket may be split at all: not where something stands once for all of it, such as the window of a session. */
 function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => !rulesOf(limit).opensWindow));
+  return images.every(({ state }) =>
+    state.limits.every(({ limit, slices }) => !rulesOf(limit).isWhole && slices.length === 0),
+  );
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */

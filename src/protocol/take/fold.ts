@@ -2,17 +2,7 @@ import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { advanced, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { fullestMilli } from "../../domain/limit-state.ts";
-
-/**
- * What becomes of the tokens of one limit, for all stored tokens from `from` to below `below`: something is added to them,
- * or they become a certain number, whatever they were. Bounds that are undefined do not bind.
- */
-export interface Piece {
-  readonly from: number | undefined;
-  readonly below: number | undefined;
-  readonly how: "add" | "set";
-  readonly milli: number;
-}
+import { always, freed, isNeverCut, type Piece, pieceFor, raised } from "./piece.ts";
 
 /** How one limit gets from its state on the item to its state after a rebase. */
 export interface Fold {
@@ -44,6 +34,7 @@ export function foldsOf(
   const folds = state.limits.map((before): Fold => {
     const { name, tokensMilli } = before;
     const after = findLimit(seen, name);
+    if (after !== undefined && isNeverCut(before, after)) return { name, before, after, piece: freed(before, after) };
     const pieces = piecesOf({
       before,
       deep: findLimit(deep, name),
@@ -62,27 +53,6 @@ export function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
     if (findLimit(state, after.name) !== undefined) return [];
     return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
   });
-}
-
-/** The piece in which these tokens lie. */
-export function pieceFor(pieces: readonly Piece[], tokensMilli: number): Piece {
-  const found = pieces.find(
-    ({ from, below }) => (from === undefined || tokensMilli >= from) && (below === undefined || tokensMilli < below),
-  );
-  if (found === undefined) throw new RangeError(`No piece holds ${tokensMilli} millitokens; the pieces have a gap.`);
-  return found;
-}
-
-/** Tokens below the brim stay as they are; more than that becomes the brim. */
-export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
-  return [
-    { from: undefined, below: brimMilli, how: "add", milli: 0 },
-    { from: brimMilli, below: undefined, how: "set", milli: brimMilli },
-  ];
-}
-
-export function always(milli: number): Piece {
-  return { from: undefined, below: undefined, how: "set", milli };
 }
 
 /** Deeper than any debt, and higher than any capacity. */
@@ -105,7 +75,7 @@ function piecesOf({ before, deep, high, risen, becomes }: Probes): readonly Piec
   if (deep.tokensMilli === high?.tokensMilli) return [always(deep.tokensMilli)];
   const forgives = before.limit.soft === true && !deep.limit.soft;
   const rise = forgives ? risen + becomes(-risen) : deep.tokensMilli - DEEP_MILLI;
-  const rising: Piece = { from: undefined, below: undefined, how: "add", milli: rise };
+  const rising = raised(rise);
   // The debt of a soft limit is forgiven when it is made hard.
   const owing: Piece = { from: undefined, below: -risen, how: "set", milli: deep.tokensMilli };
   const below = forgives ? [owing, { ...rising, from: -risen }] : [rising];

@@ -1,6 +1,7 @@
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { unmetChanges } from "../../domain/limit-set.ts";
+import { timeOfEnded } from "../../domain/slot-time.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { BYPASS, DISABLED, LW, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
@@ -13,7 +14,8 @@ import { foldsAround } from "./fold-around.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { writeWcu } from "./write-counter.ts";
-import { type Written, writeLimit } from "./write-limit.ts";
+import { writtenOf } from "./write-limit.ts";
+import { writeLimit } from "./write-slots.ts";
 
 /**
  * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits
@@ -93,7 +95,7 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
     folds.map(({ name }) => ({ limit: name })),
   );
   const after: LimitState[] = [];
-  const written: Written = { low: [], overdrafts: [...intent.usage.overdrafts] };
+  const written = writtenOf(intent, []);
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
     const limit = writeLimit(builder, { item, fold, move, atMs, refill: undefined, intent }, written, env);
@@ -115,7 +117,8 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
   keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
-  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: after, hour }, env);
+  const heldMs = [...written.heldMs, ...timeOfEnded(state, next)];
+  count(builder, image, { usage: { ...intent.usage, overdrafts, heldMs }, limits: after, hour }, env);
   signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
   const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };

@@ -8,12 +8,13 @@ import { boundDebt } from "../shared/debts.ts";
 import { boundOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
-import type { Fold, Piece } from "./fold.ts";
+import type { Fold } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import type { Piece } from "./piece.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
-interface LimitWrite {
+export interface LimitWrite {
   readonly item: Item;
   readonly fold: Fold;
   /** What is moved of this limit; undefined: nothing. */
@@ -30,18 +31,27 @@ export interface Written {
   readonly low: Low[];
   /** Of its requests, how many leave a soft limit below zero, 1000 each. */
   readonly overdrafts: Amount[];
+  /** How long slots were held that it renews. */
+  readonly heldMs: Amount[];
 }
+
+/** Nothing yet but what the intent counts by itself. */
+export function writtenOf({ usage }: Intent, low: Low[]): Written {
+  return { low, overdrafts: [...usage.overdrafts], heldMs: [...usage.heldMs] };
+}
+
+export type WrittenLimit = LimitState | "short" | "left" | "forgotten";
 
 /**
  * The condition and the effect of a write on one limit. The limit as it is then; `short` where it cannot pay, `left` where it owes
  * too much already and nothing is written, `forgotten` where it goes.
  */
-export function writeLimit(
+export function writeTokens(
   builder: WriteBuilder,
   { item, fold, move, atMs, refill, intent }: LimitWrite,
   written: Written,
   env: Env,
-): LimitState | "short" | "left" | "forgotten" {
+): WrittenLimit {
   const { name, before, after, piece } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
