@@ -26,10 +26,7 @@ const freeIn = async ({ limiter }: Opened): Promise<readonly number[]> => {
   return all.map(({ available }) => available);
 };
 
-// Conditional writes hold no slots yet.
-const STORES = EVERY_STORE.filter(([name]) => !name.startsWith("conditional"));
-
-for (const [name, openStore] of STORES) {
+for (const [name, openStore] of EVERY_STORE) {
   describe(`slots of stored leases on ${name}`, () => {
     test("the hold of a lease is that of its slots: the shortest of its limits', where the request says nothing", async (t) => {
       const world = await openWorld(t, openStore);
