@@ -1,3 +1,4 @@
+import { HoldLost } from "../domain/errors.ts";
 import {
   blamed,
   bounded,
@@ -27,6 +28,10 @@ export class Metrics {
   readonly #webhook = new Counter(
     "zael_webhook_total",
     "Thresholds at the receiver of the webhook: delivered, dropped; attempts that failed.",
+  );
+  readonly #holdsLost = new Counter(
+    "zael_holds_lost_total",
+    "Leases whose slots were lost while they were open: not renewed in time, or reset.",
   );
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
@@ -81,6 +86,10 @@ export class Metrics {
         this.#waited.add(at, event.waitedMs / 1000);
         break;
       case "degraded":
+        if (event.cause instanceof HoldLost) {
+          this.#holdsLost.add(at, 1);
+          break;
+        }
         this.#degraded.add({ reason: kindOfReason(event.reason), namespace: at.namespace }, 1);
         break;
       default:
@@ -112,7 +121,8 @@ export class Metrics {
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
-      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse, this.#thresholds, this.#webhook],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#holdsLost],
+      ...[this.#wouldRefuse, this.#thresholds, this.#webhook],
     ];
     return families.map((family) => family.text(isShown)).join("");
   }
