@@ -45,7 +45,17 @@ export async function take(
     // A lease that charges nothing.
     const consumed = Object.fromEntries(Object.keys(consume ?? {}).map((name) => [name, 0]));
     return leaseOf({
-      ...{ leaseId: null, entityId, resource, consumed, degraded: error.message, also: {}, overdrawn: [], limits: [] },
+      ...{
+        leaseId: null,
+        entityId,
+        resource,
+        consumed,
+        degraded: error.message,
+        also: {},
+        overdrawn: [],
+        shadowed: [],
+        limits: [],
+      },
       bypassed: false,
     } as unknown as LeaseView);
   }

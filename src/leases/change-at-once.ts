@@ -9,7 +9,18 @@ import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-pl
 import { REPEATS_MAX } from "./change-plan.ts";
 import { type ChargedShare, chargeOf } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
-import { bucketsOf, claimOf, claimsOf, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
+import {
+  bucketsOf,
+  claimOf,
+  claimsOf,
+  heldAt,
+  notPassed,
+  type Share,
+  sharesOf,
+  without,
+  withReturned,
+} from "./ledger.ts";
+import { withPassed } from "./passed.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /**
@@ -102,7 +113,7 @@ class ChangeDraft implements LeaseChange {
     this.key = key?.mark;
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
-    this.#shares = taken.length > 0 ? taken : sharesOf(record, plan.debits);
+    this.#shares = taken.length > 0 ? taken : notPassed(record, sharesOf(record, plan.debits));
     this.moves = taken.length > 0 ? this.#takes() : this.#difference();
   }
 
@@ -115,7 +126,7 @@ class ChangeDraft implements LeaseChange {
       ...this.#plan.to,
       version: this.version + 1,
       writer: this.writer,
-      resources: withReturned(charge.resources, this.#plan.returns),
+      resources: withPassed(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
       holdings: charge.holdings,
     };
     this.made = { next, charge };

@@ -13,6 +13,8 @@ export interface ChargePlan {
 /** What a change does to a lease; what it does not name stays. */
 export interface ChangePlan extends ChargePlan {
   readonly returns: readonly LeaseHolding[];
+  /** What changes of what passed by shadows, by measure; "none": nothing is left of it. Absent: nothing changes. */
+  readonly passes?: ResourceAmounts | "none";
   readonly reason: GaveBackEvent["reason"];
   readonly to: Partial<Pick<LeaseRecord, "status" | "closing" | "expiresAtMs">>;
 }

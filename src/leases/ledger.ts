@@ -109,6 +109,7 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
         if (!isSame(holding.at, [i, level])) continue;
         for (const { limit, milli } of holding.held) own.set(limit, (own.get(limit) ?? 0) + milli);
       }
+      for (const { limit, milli } of of.passed ?? []) own.set(limit, (own.get(limit) ?? 0) + milli);
       for (const [limit, milli] of own) {
         const measure = measureIn(limits, limit);
         if (!counted.has(measure)) held.set(measure, milli);
@@ -137,6 +138,16 @@ export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
   );
 }
 
+/** The shares without those of limits that the lease passed by. */
+export function notPassed({ resources }: LeaseRecord, shares: readonly Share[]): readonly Share[] {
+  return shares.flatMap(({ at, amounts }) => {
+    const passed = resources[at[0]]?.levels[at[1]]?.passed;
+    if (passed === undefined) return [{ at, amounts }];
+    const due = amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
+    return due.length === 0 ? [] : [{ at, amounts: due }];
+  });
+}
+
 /** The lease with one holding for all that says the same: records of earlier versions have one for each change. */
 export function compacted(record: LeaseRecord): LeaseRecord {
   let holdings: readonly LeaseHolding[] = [];
@@ -146,7 +157,7 @@ export function compacted(record: LeaseRecord): LeaseRecord {
 
 /** What is given back of which holdings of a compacted lease, at most what is held. */
 export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly LeaseHolding[] {
-  return sharesOf(record, amounts).flatMap(({ at, amounts: due }) =>
+  return notPassed(record, sharesOf(record, amounts)).flatMap(({ at, amounts: due }) =>
     returnsOfHoldings(holdingsAt(record.holdings, at), due)
       .filter(({ held }) => held.length > 0)
       .map((one) => ({ at, ...one })),

@@ -60,7 +60,8 @@ export const limit = z
   });
 
 const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", {
-  description: "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`, `parallel:10@60s`.",
+  description:
+    "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`, `parallel:10@60s`.",
 });
 
 export const acquireBody = z
