@@ -1,5 +1,4 @@
-import type { ResetName } from "./reset-names.ts";
-import type { Reset, ScheduleEntry } from "./schedule.ts";
+import type { ScheduleEntry } from "./schedule.ts";
 
 /** Options of every maker of limits. */
 export interface KindOptions<Measure extends string = string> {
@@ -37,26 +36,6 @@ export interface CustomTerms<Measure extends string = string> extends KindOption
   /** The period, in ms: whole seconds. */
   readonly refillPeriodMs: number;
 }
-
-/**
- * When a quota is full again: by the calendar (`reset`), or some time after its first use (`resetAfterMs`). Give one
- * of the two.
- */
-export type QuotaOptions<Measure extends string = string> = KindOptions<Measure> &
-  (
-    | {
-        /** Full again by the calendar: `"monthly"` at 00:00 UTC, or by a cron, also `{ cron: "monthly", tz }`. */
-        readonly reset: Reset | ResetName;
-        /** Not with `reset`. */
-        readonly resetAfterMs?: undefined;
-      }
-    | {
-        /** Full again so long after the first use, in ms. */
-        readonly resetAfterMs: number;
-        /** Not with `resetAfterMs`. */
-        readonly reset?: undefined;
-      }
-  );
 
 /** Options of `Limit.concurrent`. */
 export interface ConcurrentOptions<Measure extends string = string> extends KindOptions<Measure> {

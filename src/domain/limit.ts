@@ -6,13 +6,13 @@ import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
 import { checkNotifyAt, PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
-import type { ConcurrentOptions, CustomTerms, KindOptions, QuotaOptions, RateOptions } from "./limit-options.ts";
+import type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions } from "./limit-options.ts";
 import { checkLimitName, checkMeasure, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkSchedule } from "./schedule-check.ts";
 
-export type { ConcurrentOptions, CustomTerms, KindOptions, QuotaOptions, RateOptions };
+export type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions };
 export { PERIOD_MAX_MS, TOKENS_MAX };
 
 /** At most this many limits on one bucket: a composite item of them stays a single write. */
@@ -43,6 +43,26 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   /** Percentages of the capacity, rising: when so much of it is used, a `ThresholdEvent` tells it. */
   readonly notifyAt?: readonly number[];
 }
+
+/**
+ * When a quota is full again: by the calendar (`reset`), or some time after its first use (`resetAfterMs`). Give one
+ * of the two.
+ */
+export type QuotaOptions<Measure extends string = string> = KindOptions<Measure> &
+  (
+    | {
+        /** Full again by the calendar: `"monthly"` at 00:00 UTC, or by a cron, also `{ cron: "monthly", tz }`. */
+        readonly reset: Reset | ResetName;
+        /** Not with `reset`. */
+        readonly resetAfterMs?: undefined;
+      }
+    | {
+        /** Full again so long after the first use, in ms. */
+        readonly resetAfterMs: number;
+        /** Not with `resetAfterMs`. */
+        readonly reset?: undefined;
+      }
+  );
 
 type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly reset?: Reset | ResetName | undefined;
