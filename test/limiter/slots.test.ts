@@ -14,10 +14,7 @@ const ask = { entityId: "key-1", resource: "gpt-4" } as const;
 const one = { ...ask, consume: { parallel: 1 } };
 const parallel = (slots: number, holdMs = 60_000) => Limit.concurrent("parallel", slots, { holdMs });
 
-/** Those that hold slots, each without a memory of its own for refusals. */
-const STORES = EVERY_STORE.filter(([name]) => ["memory", "SQLite"].includes(name));
-
-for (const [name, openStore] of STORES) {
+for (const [name, openStore] of EVERY_STORE) {
   describe(`at most N at once on ${name}`, () => {
     async function open(t: TestContext, limits: readonly Limit[], wrap: (store: Store) => Store = (store) => store) {
       const clock = new SimulatedClock(T0);
