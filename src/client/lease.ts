@@ -1,5 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
-import { LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import { HoldLost, LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type { Availability } from "../engine/availability.ts";
 import type { Lease, SettleOptions } from "../engine/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
@@ -37,8 +37,8 @@ export class ClientLease implements Public<Lease> {
   #status: LeaseStatus;
   #degraded: string | false;
   #settledWith: string | undefined;
-  #heldUntilMs: number;
   #isKept = false;
+  #heldUntilMs: number;
   #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
   readonly #expiry = new AbortController();
@@ -163,33 +163,30 @@ export class ClientLease implements Public<Lease> {
 
   async renew(): Promise<boolean> {
     this.#requireOpen();
+    if (!this.#isHeld()) return true;
+    const { holdMs } = this.#taken;
+    const heldUntilMs = this.#calls.clock.now() + holdMs;
     try {
-      await this.#extend();
-      return true;
+      await this.#send("extend", { holdMs });
     } catch (error) {
-      if (error instanceof LeaseClosed) return false;
-      throw error;
+      if (error instanceof HoldLost) this.#lose(error);
+      else if (!(error instanceof LeaseClosed)) throw error;
+      return false;
     }
+    this.#heldUntilMs = heldUntilMs;
+    return true;
   }
 
   keep(): void {
+    this.#requireOpen();
     if (this.#isKept) return;
     this.#isKept = true;
-    void this.#renewAlways();
+    void this.#keepOn();
   }
 
-  /** Begins the hold anew, where there is one. */
+  /** Begins the hold anew, where there is one. What fails may be tried again until it is over. */
   async refresh(): Promise<void> {
-    // Where it cannot be, it is held as long as before, and may be tried again.
-    await this.#extend().catch(() => {});
-  }
-
-  async #extend(): Promise<void> {
-    if (!this.#isHeld()) return;
-    const { holdMs } = this.#taken;
-    const heldUntilMs = this.#calls.clock.now() + holdMs;
-    await this.#send("extend", { holdMs });
-    this.#heldUntilMs = heldUntilMs;
+    if (this.#isHeld()) await this.renew().catch(() => {});
   }
 
   /** Whether the service holds it. */
@@ -262,6 +259,12 @@ export class ClientLease implements Public<Lease> {
     }
   }
 
+  /** Its slots are, or may soon be, another's. What was charged can still be settled. */
+  #lose(lost: HoldLost): void {
+    this.#degraded ||= lost.message;
+    this.#expiry.abort(lost);
+  }
+
   #end(status: LeaseStatus): void {
     this.#status = status;
     this.#ended.abort();
@@ -281,8 +284,8 @@ export class ClientLease implements Public<Lease> {
   }
 
   /** Extends it whenever a third of the hold has passed. After a failure it is tried again, until the lease expires. */
-  async #renewAlways(): Promise<void> {
-    while (this.status === "open" && this.#isHeld()) {
+  async #keepOn(): Promise<void> {
+    while (this.status === "open" && this.#isHeld() && !this.#expiry.signal.aborted) {
       await this.#pause(this.#taken.holdMs / 3);
       await this.refresh();
     }

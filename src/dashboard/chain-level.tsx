@@ -108,11 +108,12 @@ function LimitTable(props: {
 
 function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
   const { limit, source, held, readAtMs } = props;
-  const { soft, definition, inWindow, toppedUp, resetsAtMs } = limit;
+  const { soft, definition, inWindow, toppedUp, resetsAtMs, freesAtMs } = limit;
   const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
   const notes = [
     refillWords(definition),
     ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
+    ...(freesAtMs === undefined ? [] : [`next free by ${stampWords(freesAtMs)}`]),
     ...(inWindow ? ["a schedule window is active"] : []),
     ...(toppedUp > 0 ? [`${tokensWords(limit.limit, toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),

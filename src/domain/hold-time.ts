@@ -26,9 +26,11 @@ export function slotLimits(limits: readonly Limit[], take: readonly Amount[]): r
 export function checkHoldIn(slots: readonly Limit[], holdMs: number): void {
   const short = slots.find((limit) => holdMs > holdMsOf(limit));
   if (short === undefined) return;
-  throw new ValidationError(
+  const error = new ValidationError(
     "hold_too_long",
     `holdMs is ${holdMs}, but slots of "${short.name}" are held for at most ${holdMsOf(short)} ms. ` +
       "Ask for less and renew the lease, or raise the limit's holdMs.",
   );
+  // For a client that did not choose: it asks again with that.
+  throw Object.assign(error, { holdMs: Math.min(...slots.map(holdMsOf)) });
 }

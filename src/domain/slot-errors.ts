@@ -18,3 +18,13 @@ export function adjustOfSlots(
       "take more slots with lease.consume, which may be refused.",
   );
 }
+
+export function holdNeeded(
+  limit: string,
+  { entityId, resource }: Pick<BucketKey, "entityId" | "resource">,
+): ValidationError {
+  return new ValidationError(
+    "hold_needed",
+    `"${limit}" of ${entityId} on ${resource} says how many are at once, and holdMs is 0: slots are held, and not charged at once. Give a holdMs of 1000 or more, or none.`,
+  );
+}

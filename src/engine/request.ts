@@ -8,6 +8,7 @@ import { checkHold, checkHoldIn, slotLimits } from "../domain/hold-time.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
+import { holdNeeded } from "../domain/slot-errors.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
@@ -103,13 +104,31 @@ export function demandsFor(
   return askedAs(demandsOf(asked.consume, chain, settings, ALONE), asked);
 }
 
+/**
+ * Of a stored lease whose request does not say how long it is held: so long at most. 0: it is charged at once. No name that a caller could
+ * give.
+ */
+export const HELD_AT_MOST: unique symbol = Symbol("held at most, in ms");
+
+type HowAsked = Omit<Asked, "consume"> & { readonly [HELD_AT_MOST]?: number };
+
+function heldAtMost(demand: Demand, mostMs: number): Demand {
+  const [slots] = demand.bypass ? [] : slotLimits(demand.set.limits, demand.take);
+  if (slots === undefined) return demand;
+  if (mostMs > 0) return { ...demand, holdMs: mostMs };
+  throw holdNeeded(slots.name, demand.bucket);
+}
+
 /** The demands of a request that must leave something, or says how long it holds slots. */
-export function askedAs(
-  demands: readonly Demand[],
-  { leavePercent, holdMs }: Omit<Asked, "consume">,
-): readonly Demand[] {
+export function askedAs(demands: readonly Demand[], asked: HowAsked): readonly Demand[] {
+  const { leavePercent, holdMs, [HELD_AT_MOST]: mostMs } = asked;
   const percent = checkLeave(leavePercent);
-  const holding = holdMs === undefined ? demands : demands.map((demand) => holdingFor(demand, checkHold(holdMs)));
+  const holding =
+    mostMs !== undefined
+      ? demands.map((demand) => heldAtMost(demand, mostMs))
+      : holdMs === undefined
+        ? demands
+        : demands.map((demand) => holdingFor(demand, checkHold(holdMs)));
   return percent === 0 ? holding : holding.map((demand) => ({ ...demand, leavePercent: percent }));
 }
 

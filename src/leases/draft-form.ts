@@ -47,7 +47,7 @@ export function leaseForm(calendar: Calendar): LeaseForm {
   return {
     writeOf: ({ leaseId, text }, taken) => {
       const { record: drafted, ...rest } = draftFrom(leaseId ?? "", text);
-      const parts = partsOf(drafted, taken, calendar);
+      const parts = partsOf(drafted, rest.holdMs, taken, calendar);
       const { openedAtMs, expiresAtMs, ...terms } = drafted;
       const endsAtMs = taken.nowMs + (expiresAtMs - openedAtMs);
       const record = recordOf(parts, { ...terms, openedAtMs: taken.nowMs, expiresAtMs: endsAtMs });
@@ -56,7 +56,12 @@ export function leaseForm(calendar: Calendar): LeaseForm {
   };
 }
 
-function partsOf(drafted: LeaseRecord, { nowMs, stateOf }: DraftedTake, calendar: Calendar): readonly RecordedPart[] {
+function partsOf(
+  drafted: LeaseRecord,
+  holdMs: number,
+  { nowMs, stateOf }: DraftedTake,
+  calendar: Calendar,
+): readonly RecordedPart[] {
   const parts = drafted.resources.map(({ resource, levels }, i) => ({
     resource,
     demands: levels.map((level, j) => demandOf(level, resource, takeAt(drafted, i, j))),
@@ -67,7 +72,7 @@ function partsOf(drafted: LeaseRecord, { nowMs, stateOf }: DraftedTake, calendar
     const isBypassed = link.access === "bypass";
     // Resources that share a total have taken from it once, all of theirs together.
     const take = all.flatMap((one) => (one.bucket.id === bucket.id ? one.take : []));
-    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, named(take), nowMs, calendar);
+    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, named(take), nowMs, calendar, holdMs);
     return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
   };
   return parts.map(({ resource, demands }) => ({
@@ -99,7 +104,9 @@ function takeAt({ holdings }: LeaseRecord, resource: number, level: number): rea
   return holdings.find(({ at }) => at[0] === resource && at[1] === level)?.held ?? [];
 }
 
-/** Each limit once. */
+/** Each limit once, with all that is taken of it. */
 function named(amounts: readonly Amount[]): readonly Amount[] {
-  return amounts.filter(({ limit }, i) => amounts.findIndex((one) => one.limit === limit) === i);
+  const sums = new Map<string, number>();
+  for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }

@@ -1,3 +1,4 @@
+import { HoldLost } from "../domain/errors.ts";
 import {
   blamed,
   bounded,
@@ -22,6 +23,10 @@ export class Metrics {
     "Requests that a shadow limit would have refused, at every level.",
   );
   readonly #degraded = new Counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
+  readonly #holdsLost = new Counter(
+    "zael_holds_lost_total",
+    "Leases whose slots were lost while they were open: not renewed in time, or reset.",
+  );
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
     "Open leases of this instance; a lease ended by another instance counts until its hold expires.",
@@ -72,6 +77,10 @@ export class Metrics {
         this.#waited.add(at, event.waitedMs / 1000);
         break;
       case "degraded":
+        if (event.cause instanceof HoldLost) {
+          this.#holdsLost.add(at, 1);
+          break;
+        }
         this.#degraded.add({ reason: kindOfReason(event.reason), namespace: at.namespace }, 1);
         break;
       default:
@@ -99,7 +108,7 @@ export class Metrics {
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
-      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse, this.#holdsLost],
     ];
     return families.map((family) => family.text(isShown)).join("");
   }

@@ -1,6 +1,14 @@
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { definitionText, type ExplainedRow, explainText, reasonsOf, rowsOf, sourceText } from "../explain-text.ts";
+import {
+  definitionText,
+  type ExplainedRow,
+  explainText,
+  reasonsOf,
+  rowsOf,
+  slotLines,
+  sourceText,
+} from "../explain-text.ts";
 import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
@@ -48,7 +56,7 @@ export const explain: CommandFile<ExplainOptions> = {
       ]);
       await printValue(context, options, explanation, () => {
         const rows = rowsOf(explanation.levels);
-        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${reasonsOf(explanation.levels)}`;
+        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${slotLines(explanation.levels)}${reasonsOf(explanation.levels)}`;
       });
       return options.exitCode === true && explanation.outcome !== "granted" ? EXIT.refused : EXIT.done;
     });
