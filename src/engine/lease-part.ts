@@ -49,12 +49,12 @@ export class SinglePart implements LeasePart {
     return this.#link.bucket.resource;
   }
 
-  get isShadowed(): boolean {
-    return this.#answer.shadowed.length > 0;
-  }
-
   get hasSlots(): boolean {
     return isOfSlots(this.#answer.ticket);
+  }
+
+  get isShadowed(): boolean {
+    return this.#answer.shadowed.length > 0;
   }
 
   get demands(): readonly Demand[] {

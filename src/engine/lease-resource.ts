@@ -1,19 +1,18 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import type { Calendar } from "../domain/calendar.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { LeaseClosed, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
-import { measureIn, measureOf } from "../domain/measures.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
 import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import type { EventPublisher } from "./event-publisher.ts";
-import type { LeaseHolds, SlotHolder } from "./lease-holds.ts";
+import { consumedIn } from "./lease-consumed.ts";
+import type { LeaseCore } from "./lease-core.ts";
+import type { SlotHolder } from "./lease-holds.ts";
 import {
   chargedOf,
   differenceTo,
@@ -35,38 +34,11 @@ import {
   seenIn,
   shadowedIn,
 } from "./lease-part.ts";
-import type { Refusal } from "./refusal.ts";
 import { exceededBy } from "./refused.ts";
-import type { Renewals } from "./renewals.ts";
 import { askedAs, type Demand, demandOf } from "./request.ts";
-import { refuseSlots, slotsFirst, withoutSlots } from "./slot-amounts.ts";
-import type { StoreClient } from "./store-client.ts";
+import { refuseSlots, withoutSlots } from "./slot-amounts.ts";
 
 export type { LeaseStatus };
-
-/** What a lease needs of the limiter that gave it. */
-export interface LeaseMaker {
-  readonly client: StoreClient;
-  readonly calendar: Calendar;
-  now(): number;
-  /** What becomes of more that a lease asks for during a fault of the store: let through for this reason, blocked or refused. */
-  outage(claims: readonly Demand[], reason: string): string | "block" | Refusal;
-  readonly publisher: EventPublisher;
-  readonly renewals: Renewals;
-}
-
-/** What all resources of a lease share. */
-interface LeaseCore {
-  readonly maker: LeaseMaker;
-  status: LeaseStatus;
-  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
-  settledWith: string | undefined;
-  degradedReason: string | false;
-  /** The request's; otherwise made when it is first looked at. */
-  signal: AbortSignal | undefined;
-  /** Of a lease with slots, made when it is first asked about them. */
-  holds: LeaseHolds | undefined;
-}
 
 /** What a resource of a lease keeps of slots, for the lease. */
 export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
@@ -100,21 +72,9 @@ export abstract class LeaseResource<Measure extends string = string> {
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    const consumed = new Map<string, number>();
-    const counted = new Set<string>();
-    for (const [level, { link, take }] of this.part.demands.entries()) {
-      const held = this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status);
-      const own = new Map<string, number>();
-      for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-      // All limits that count a measure are charged the same: the nearest level that has one tells, charged already or not yet.
-      // Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
-      for (const [limit, tokens] of slotsFirst(link.charged, own)) {
-        const measure = measureIn(link.charged.limits, limit);
-        if (!counted.has(measure)) consumed.set(measure, tokens);
-      }
-      for (const limit of link.charged.limits) counted.add(measureOf(limit));
-    }
-    return Object.fromEntries(consumed);
+    return consumedIn(this.part, charged, (level, take) =>
+      this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status),
+    );
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
@@ -163,10 +123,9 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (asked === undefined) return;
     const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
     const more = asked.named.filter(({ milli }) => milli > 0);
-    const charges = this.#charged({ named: more, requestsMilli: 0 }, "more");
-    refuseSlots(this.part.demands, charges);
+    refuseSlots(this.part.demands, this.#charges({ named: more, requestsMilli: 0 }));
     await allDone([
-      this.#debit(charges),
+      this.#debit(this.#charged({ named: more, requestsMilli: 0 }, "more")),
       this.#giveBack(this.#charged({ named: less, requestsMilli: 0 }, "less"), "adjust"),
     ]);
   }

@@ -13,8 +13,8 @@ export interface Shape {
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
    * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; an eighth is what was told of a limit
-   * that tells nothing at present, and after it, three each, stand the slices that a limit keeps of when it counted how many are at once.
-   * The signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * that tells nothing at present; after it, three each, the slices that a limit keeps of when it counted how many are at once. The
+   * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
   readonly text: string;
@@ -40,10 +40,10 @@ export interface Shape {
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
-  /** How many of them are telling. */
-  readonly tellingCount: number;
   /** How many of them count how many are at once. */
   readonly slotsCount: number;
+  /** How many of them are telling. */
+  readonly tellingCount: number;
 }
 
 type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
@@ -76,14 +76,17 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, slices, told }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told, slices }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
   const kept = slices.length === 0 || rulesOf(limit).holdsSlots ? NO_SLICES : slices;
-  const mark = limit.notifyAt === undefined ? (told ?? 0) : 0;
-  const beyond = mark === 0 && kept.length === 0 ? [] : [mark, ...kept.flatMap(numbersOf)];
-  const hasPast = rememberUntilMs !== 0 || resetsBefore !== 0 || beyond.length > 0;
-  const past = hasPast ? [rememberUntilMs, resetsBefore, ...beyond] : [];
+  const toldBefore = told !== undefined && limit.notifyAt === undefined ? told : 0;
+  const past =
+    toldBefore !== 0 || kept.length > 0
+      ? [rememberUntilMs, resetsBefore, toldBefore, ...kept.flatMap(numbersOf)]
+      : rememberUntilMs === 0 && resetsBefore === 0
+        ? []
+        : [rememberUntilMs, resetsBefore];
   if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
   return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
 }
@@ -164,6 +167,6 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
   const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
   const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
-  const own = signature === 0 ? signatureOf(limits) : signature;
-  return { text, signature: own, changedMs, limits, quotaCount, slotsCount, tellingCount };
+  const shown = signature === 0 ? signatureOf(limits) : signature;
+  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount };
 }

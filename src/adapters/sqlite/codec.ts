@@ -23,8 +23,8 @@ const DOUBLE = 8;
 
 /** How many doubles that is. */
 function lengthOf({ limits, quotaCount, slotsCount, tellingCount }: Shape): number {
-  const ofKinds = PER_QUOTA * quotaCount + PER_SLICE * SLICES_MAX * slotsCount;
-  return HEAD + PER_LIMIT * limits.length + ofKinds + tellingCount;
+  const slices = PER_SLICE * SLICES_MAX * slotsCount;
+  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slices + tellingCount;
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
@@ -39,7 +39,7 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota, limit, slices, told } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, slices, limit, told } = limits[i] as LimitState;
     view.setFloat64(at, tokensMilli, true);
     view.setFloat64(at + DOUBLE, remainder, true);
     view.setFloat64(at + 2 * DOUBLE, open.counted[i] as number, true);
