@@ -176,6 +176,7 @@ export const PAGES: readonly Page[] = [
           "subscribers.",
         names: [
           ...["CHANNELS", "AcquiredEvent", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
+          "ThresholdEvent",
           ...["UnavailableEvent", "DegradedEvent", "LimitsChangedEvent", "AcquireEndedEvent", "DisabledEvent"],
           ...["WaitBeganEvent", "WaitEndedEvent", "LeaseOpenedEvent", "LeaseEndedEvent", "ConsumedCapacityEvent"],
         ],

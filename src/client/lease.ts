@@ -84,6 +84,10 @@ export class ClientLease implements Public<Lease> {
     return this.#view.overdrawn;
   }
 
+  get shadowed(): readonly string[] {
+    return this.#view.shadowed;
+  }
+
   get bypassed(): boolean {
     return this.#view.bypassed;
   }
@@ -107,7 +111,7 @@ export class ClientLease implements Public<Lease> {
         return lease.#view.also[name] ?? {};
       },
       remaining: this.#remainingOn(place),
-      ...{ overdrawn: [], bypassed: false },
+      ...{ overdrawn: [], shadowed: [], bypassed: false },
       ...{ adjust: change("adjust"), consume: change("consume"), release: change("release") },
     };
     return (place ? other : lease) as LeaseResource;

@@ -62,7 +62,17 @@ async function taken(
     // A lease that charges nothing.
     const consumed = Object.fromEntries(Object.keys(consume ?? {}).map((name) => [name, 0]));
     return leaseOf({
-      ...{ leaseId: null, entityId, resource, consumed, degraded: error.message, also: {}, overdrawn: [], limits: [] },
+      ...{
+        leaseId: null,
+        entityId,
+        resource,
+        consumed,
+        degraded: error.message,
+        also: {},
+        overdrawn: [],
+        shadowed: [],
+        limits: [],
+      },
       bypassed: false,
     } as unknown as LeaseView);
   }

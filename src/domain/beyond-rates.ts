@@ -1,7 +1,7 @@
 import { ValidationError } from "./errors.ts";
 import type { Limit } from "./limit.ts";
 
-type Field = "shadow" | "holdMs";
+type Field = "holdMs" | "shadow" | "notifyAt";
 
 /**
  * What a limit may say that rates cannot. A release that does not know such a field takes the limit for a plain one, so it is kept away
@@ -15,6 +15,13 @@ const FIELDS: readonly {
   readonly instead: string;
 }[] = [
   {
+    field: "holdMs",
+    sharedCode: "shared_concurrent",
+    what: "says how many are at once",
+    why: "its slots would never be free again for Python clients",
+    instead: "Leave it out",
+  },
+  {
     field: "shadow",
     sharedCode: "shared_shadow",
     what: "is a shadow",
@@ -22,11 +29,11 @@ const FIELDS: readonly {
     instead: "Make it soft",
   },
   {
-    field: "holdMs",
-    sharedCode: "shared_concurrent",
-    what: "says how many are at once",
-    why: "Python clients would never free a slot",
-    instead: "Leave it out",
+    field: "notifyAt",
+    sharedCode: "shared_notify",
+    what: "has notifyAt",
+    why: "Python clients would take from it and tell nothing",
+    instead: "Leave notifyAt out",
   },
 ];
 
@@ -48,4 +55,14 @@ export function refuseBeyondRatesShared(limits: readonly Limit[]): void {
       );
     }
   }
+}
+
+/** Of stores that have no shadows yet. */
+export function refuseShadow(limits: readonly Limit[]): void {
+  const limit = limits.find(({ shadow }) => shadow === true);
+  if (limit === undefined) return;
+  throw new ValidationError(
+    "shadow_unsupported",
+    `Limit "${limit.name}" is a shadow, which this store does not have yet; make it soft, or use a SQLite file.`,
+  );
 }

@@ -2,6 +2,7 @@ import type { Amount } from "./amounts.ts";
 import { advanced, availableMilli, type BucketState, findLimit } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { neededMilli } from "./floor.ts";
+import { isHard } from "./limit.ts";
 import { isForgettable } from "./limit-state.ts";
 
 // What is asked of a bucket without changing it.
@@ -15,7 +16,7 @@ export function fits(
 ): boolean {
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(state, limit);
-    if (held === undefined || held.limit.soft === true) return true;
+    if (held === undefined || !isHard(held.limit)) return true;
     return availableMilli(state, held, nowMs) >= neededMilli(milli, held.terms.capacityMilli, leavePercent ?? 0);
   });
 }

@@ -8,7 +8,7 @@ import { floorMilli } from "./floor.ts";
 import { endFor, taken } from "./holds.ts";
 import { holdMsOf } from "./kinds/concurrent.ts";
 import { rulesOf } from "./kinds/table.ts";
-import type { Limit } from "./limit.ts";
+import { isHard, type Limit } from "./limit.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import {
   epochAgeMaxMs,
@@ -38,7 +38,7 @@ export interface BucketState {
   readonly renewAtMs: number;
   /** Nobody has taken from it, and it is not stored: it is full in whatever window it is first used. */
   readonly untouched: boolean;
-  /** Every limit drips and is hard, and nothing is held: nothing about a take needs remembering. */
+  /** Every limit drips, is hard and tells nothing, and nothing is held: nothing about a take needs remembering. */
   readonly plain: boolean;
   /**
    * Of a bucket in shards, as a whole: its shards, each from its own epoch. What it holds, and when it will
@@ -147,7 +147,9 @@ function installed(state: BucketState, set: LimitSet, calendar: Calendar, part: 
 export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
   const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
-  const plain = limits.every(({ limit, quota, slices }) => quota === undefined && !limit.soft && slices.length === 0);
+  const plain = limits.every(
+    ({ limit, quota, slices }) => quota === undefined && isHard(limit) && !limit.notifyAt && slices.length === 0,
+  );
   const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
   return writtenMs === undefined ? state : { ...state, writtenMs };
 }
@@ -357,7 +359,7 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, endMs);
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
-      limits[i] = {
+      const next: LimitState = {
         name,
         limit,
         terms,
@@ -370,6 +372,7 @@ function changeTokens(
         rememberUntilMs,
         resetsBefore,
       };
+      limits[i] = held.told === undefined ? next : { ...next, told: held.told };
       break;
     }
   }

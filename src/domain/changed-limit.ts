@@ -45,6 +45,8 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     part: old.part,
     rememberUntilMs,
     resetsBefore: quota === undefined ? marks.resets : 0,
+    // Under another rule another period begins.
+    ...(old.told === undefined || !sameRule(old.limit, limit) ? {} : { told: old.told }),
   };
 }
 

@@ -3,6 +3,7 @@ import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
 import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
 import type { Access, LimitSource } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
+import { isHard } from "./limit.ts";
 import { type LimitSet, limitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
 
@@ -144,7 +145,7 @@ function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[], { isFu
     if (isTotal && isFurther) continue;
     for (const limit of level.charged.limits) {
       const measure = measureOf(limit);
-      if (limit.soft || measure === REQUESTS || isNamed(named, measure)) continue;
+      if (!isHard(limit) || measure === REQUESTS || isNamed(named, measure)) continue;
       if (isTotal && alsoNamed.includes(measure)) continue;
       throw measureMissing(limit, level, chain);
     }

@@ -3,6 +3,7 @@ import type { Amount } from "./amounts.ts";
 import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { neededMilli } from "./floor.ts";
+import { isHard } from "./limit.ts";
 import { advanceLimit, advanceWithin, boundaryAfter, termsAt } from "./limit-state.ts";
 import {
   AnyWalk,
@@ -34,7 +35,7 @@ export function asksNever(state: BucketState, amounts: readonly Amount[], leaveP
 export function walkOf(wanted: Wanted, calendar: Calendar, steps: SearchSteps): Walk {
   const { state, limit } = wanted;
   if (state.untouched) return new UntouchedWalk(limit, wanted, calendar, steps);
-  if (state.shards === undefined || limit.limit.soft) {
+  if (state.shards === undefined || !isHard(limit.limit)) {
     return new LimitWalk({ state: limit, epochMs: state.epochMs, demanded: wanted }, calendar, steps);
   }
   const parts = state.shards.flatMap((shard): Part[] => {

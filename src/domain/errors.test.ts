@@ -26,6 +26,7 @@ function status(given: Partial<Status>): Status {
     exceeded: true,
     kind: "drip",
     soft: false,
+    shadow: false,
     retryAfterMs: 600,
     ...given,
   };

@@ -20,12 +20,16 @@ export interface Ticket {
   readonly overdrawn: readonly string[];
   /** For undoing the request as a whole: the limits whose window it opened. */
   readonly opened: readonly string[];
+  /** For undoing the request as a whole: the shadow limits that would have refused it. Nothing of them was taken. */
+  readonly shadowed: readonly string[];
 }
 
 const NONE: readonly string[] = Object.freeze([]);
 
 /** The ticket of nearly every take: nothing about it needs remembering. */
-export const PLAIN_TICKET: Ticket = Object.freeze({ pins: Object.freeze([]), overdrawn: NONE, opened: NONE });
+export const PLAIN_TICKET: Ticket = Object.freeze({
+  ...{ pins: Object.freeze([]), overdrawn: NONE, opened: NONE, shadowed: NONE },
+});
 
 /** The ticket of a take, from the state it left behind. `holdMs`: how long the request holds slots, where it says so. */
 export function ticketOf(
@@ -57,7 +61,7 @@ export function ticketOf(
     // An earlier request has an earlier reading. One with the same reading that still holds something keeps the window open.
     if (windowStartMs !== undefined && windowStartMs >= nowMs) opened = [...(opened ?? []), name];
   }
-  return pins === undefined ? PLAIN_TICKET : { pins, overdrawn: NONE, opened: opened ?? NONE };
+  return pins === undefined ? PLAIN_TICKET : { pins, overdrawn: NONE, opened: opened ?? NONE, shadowed: NONE };
 }
 
 /**
@@ -179,6 +183,7 @@ export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
     }),
     overdrawn: parts.flatMap(({ ticket }) => ticket.overdrawn),
     opened: first.ticket.opened,
+    shadowed: first.ticket.shadowed,
   };
 }
 

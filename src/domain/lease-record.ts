@@ -1,3 +1,4 @@
+import type { Amount } from "./amounts.ts";
 import type { Holding } from "./holding.ts";
 import type { Limit } from "./limit.ts";
 import type { SetOrigin } from "./limit-set.ts";
@@ -29,6 +30,8 @@ export interface LeaseLevel {
   readonly bypass: boolean;
   /** Empty where nothing was taken at the start. */
   readonly seen: readonly SeenLimit[];
+  /** What was asked of shadow limits that would have refused it: it is shown as consumed, and was not charged. Absent: nothing. */
+  readonly passed?: readonly Amount[];
 }
 
 /** One resource of a lease; its levels from the entity upwards. */

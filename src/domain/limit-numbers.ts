@@ -35,3 +35,22 @@ export function wholeSecondsMs(name: string, field: string, value: unknown): num
   }
   return value;
 }
+
+/** So many percentages of one limit can be told. */
+const NOTIFY_MAX = 4;
+
+/** Whether these are percentages that a limit can tell: a few whole ones, rising. */
+export function isNotifyAt(value: unknown): value is readonly number[] {
+  if (!Array.isArray(value) || value.length === 0 || value.length > NOTIFY_MAX) return false;
+  return value.every((percent, i) => {
+    return Number.isSafeInteger(percent) && percent <= 100 && percent > (i === 0 ? 0 : value[i - 1]);
+  });
+}
+
+export function checkNotifyAt(name: string, value: unknown): readonly number[] {
+  if (isNotifyAt(value)) return Object.freeze([...value]);
+  throw new ValidationError(
+    "limit_invalid",
+    `Limit "${name}": notifyAt is ${shown(value)}; give one to ${NOTIFY_MAX} rising whole percentages from 1 to 100, such as [80, 95].`,
+  );
+}

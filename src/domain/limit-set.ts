@@ -109,16 +109,20 @@ function signatureOf({
   refillAmount,
   refillPeriodMs,
   soft,
+  shadow,
   schedule,
+  notifyAt,
   ...limit
 }: Limit): string {
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
-  if (soft === undefined && schedule === undefined && formOf(limit) === undefined) return plain;
+  const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
+  const mode = shadow ? "shadow" : soft;
+  if (mode === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
   const fields = FORMS.map(({ field }) => limit[field] ?? 0);
   // Signatures are stored with buckets: a kind that came later stands only in those of its own limits.
   while (fields.length > FIELDS_FIRST && fields.at(-1) === 0) fields.pop();
-  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, ...fields]);
+  return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...fields]) + tells;
 }
 
 /** So many kinds with a field of their own there were when signatures were first stored. */

@@ -24,8 +24,10 @@ function sharedLimit(limit: Limit, share: number): Limit {
       ...(entry.refillPeriodMs === undefined ? {} : { refillPeriodMs: entry.refillPeriodMs * periods }),
     };
   });
+  // A part is no whole to tell percentages of.
+  const { notifyAt: _, ...others } = limit;
   return {
-    ...limit,
+    ...others,
     capacity: partOf(capacity, share),
     refillAmount: rate(refillAmount),
     refillPeriodMs: refillPeriodMs * periods,

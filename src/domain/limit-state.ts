@@ -35,6 +35,8 @@ export interface LimitState extends Balance {
   readonly rememberUntilMs: number;
   /** Of what drips now: how many resets it counted as a quota before. 0: none. As a quota again it counts on from there. */
   readonly resetsBefore: number;
+  /** The highest percentage of `notifyAt` that was told: in this period of a quota. Absent: none. */
+  readonly told?: number;
 }
 
 /** A limit that was never taken from: full at the capacity in force. */
@@ -166,7 +168,9 @@ export function renewed(state: LimitState, atMs: number, calendar: Calendar): Li
   const part = grantedAnew(state.part);
   const terms = termsAt(state.limit, 0, atMs, calendar, part);
   const quota = state.quota && renewedMarks(state.quota, part);
-  return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+  // What is full again can be told again.
+  const { told: _, ...untold } = state;
+  return { ...untold, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
 }
 
 /**
@@ -182,7 +186,9 @@ export function isForgettable(state: LimitState, atMs: number): boolean {
   return isFull(state) && state.rememberUntilMs <= atMs;
 }
 
-function isFull({ limit, tokensMilli, terms, quota, part, slices }: LimitState): boolean {
+function isFull({ limit, tokensMilli, terms, quota, part, slices, told }: LimitState): boolean {
+  // It was told in this period, and is not told again when all was given back.
+  if (told !== undefined && rulesOf(limit).hasPeriods) return false;
   if (slices.length > 0 && heldMilli(slices) > 0) return false;
   // Nothing is held: whatever window it is in, one that is new would be the same.
   if (quota !== undefined && rulesOf(limit).holdsSlots) return true;

@@ -99,7 +99,10 @@ test("a list that was checked shares nothing with the one that was given", () =>
 test("a misspelled option of a limit is refused with the nearest name, wherever in it it stands", () => {
   const wrong = (make: () => unknown, near: RegExp) => refused(make, "option_unknown", near);
   wrong(() => Limit.perMinute("x", 5, { brust: 9 } as never), /Limit "x".*"brust"; did you mean `burst`\?/);
-  wrong(() => Limit.perHour("x", 5, { capacity: 9 } as never), /"capacity"; known: burst, counts, soft, schedule/);
+  wrong(
+    () => Limit.perHour("x", 5, { capacity: 9 } as never),
+    /"capacity"; known: burst, counts, soft, shadow, schedule/,
+  );
   wrong(
     () => Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriod: 1_000 } as never),
     /"refillPeriod"; did you mean `refillPeriodMs`\?/,
@@ -351,42 +354,33 @@ test("a limit says what it counts, by the rule of limit names; its own name is n
   assert.equal(Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, counts: "y" }).counts, "y");
 });
 
-test("at most N at once is a limit with slots that are held, a minute unless it says otherwise", () => {
-  assert.deepEqual(Limit.concurrent("parallel", 10), {
-    ...{ name: "parallel", capacity: 10, refillAmount: 0, refillPeriodMs: 1000, holdMs: 60_000 },
-  });
-  const most = Limit.concurrent("parallel", 1_000_000, { holdMs: 86_400_000, counts: "requests", soft: true });
-  assert.deepEqual(most, {
-    ...{ name: "parallel", counts: "requests", capacity: 1_000_000, refillAmount: 0, refillPeriodMs: 1000 },
-    ...{ soft: true, holdMs: 86_400_000 },
-  });
-  assert.deepEqual(checkLimits([JSON.parse(JSON.stringify(most))]), [most]);
-});
-
-test("slots and their time are bounded, and other kinds' words are refused by name", () => {
-  const cases: readonly (readonly [unknown, unknown, RegExp])[] = [
-    [0, {}, /capacity is 0/],
-    [1_000_001, {}, /capacity is 1000001; give from 1 to 1000000 slots/],
-    [1.5, {}, /capacity is 1.5/],
-    [1, { holdMs: 999 }, /holdMs is 999; give whole seconds/],
-    [1, { holdMs: 1500 }, /holdMs is 1500/],
-    [1, { holdMs: 86_401_000 }, /holdMs is 86401000/],
-    [1, { holdMs: "60" }, /holdMs is "60"/],
-    [1, { burst: 2 }, /unknown name "burst"/],
-    [1, { reset: "monthly" }, /unknown name "reset"/],
-    [1, { schedule: [{ cron: "* 9-17 * * 1-5", refillAmount: 1 }] }, /would make a concurrent limit refill/],
-    [
-      1,
-      { schedule: [{ cron: "* 9-17 * * 1-5", capacity: 2_000_000 }] },
-      /is 2000000; such a limit has at most 1000000/,
-    ],
-    [1_000, { schedule: [{ cron: "* 9-17 * * 1-5", scale: 2_000 }] }, /gives more than 1000000 tokens/],
-  ];
-  for (const [slots, options, message] of cases) {
-    refused(() => Limit.concurrent("parallel", slots as number, options as object), "limit_invalid", message);
+test("percentages to be told are one to four whole ones, rising", () => {
+  const month = Limit.quota("month", 100, { reset: "monthly", notifyAt: [80, 95] });
+  assert.deepEqual(month.notifyAt, [80, 95]);
+  assert.ok(Object.isFrozen(month.notifyAt));
+  assert.deepEqual(Limit.perMinute("x", 5, { notifyAt: [1, 2, 3, 100] }).notifyAt, [1, 2, 3, 100]);
+  const custom = Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, notifyAt: [50], soft: true });
+  assert.deepEqual([custom.notifyAt, custom.soft], [[50], true]);
+  assert.equal("notifyAt" in Limit.perMinute("x", 5), false);
+  for (const wrong of [
+    [],
+    [0],
+    [101],
+    [80, 80],
+    [95, 80],
+    [1.5],
+    ["80"],
+    [1, 2, 3, 4, 5],
+    [undefined],
+    80,
+    "80",
+    null,
+    {},
+  ]) {
+    refused(
+      () => Limit.perMinute("x", 5, { notifyAt: wrong as number[] }),
+      "limit_invalid",
+      /Limit "x": notifyAt is .*; give one to 4 rising whole percentages from 1 to 100/,
+    );
   }
-  const both = { ...Limit.concurrent("parallel", 1), resetAfterMs: 5_000 };
-  refused(() => checkLimits([both]), "limit_invalid", /it has resetAfterMs and holdMs; give one of them/);
-  const refills = { ...Limit.concurrent("parallel", 1), refillAmount: 5 };
-  refused(() => checkLimits([refills]), "limit_invalid", /it has holdMs and refillAmount 5/);
 });

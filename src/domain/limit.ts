@@ -5,12 +5,14 @@ import { checkSlots, HOLD_DEFAULT_MS, refusedAsLimit } from "./kinds/concurrent.
 import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
-import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import { checkNotifyAt, PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions } from "./limit-options.ts";
 import { checkLimitName, checkMeasure, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkSchedule } from "./schedule-check.ts";
 
+export type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions };
 export { PERIOD_MAX_MS, TOKENS_MAX };
 
 /** At most this many limits on one bucket: a composite item of them stays a single write. */
@@ -38,32 +40,8 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   readonly shadow?: true;
   /** Windows with another capacity or rate. The first window that matches counts. */
   readonly schedule?: readonly ScheduleEntry[];
-}
-
-/** Options of every maker of limits. */
-export interface KindOptions<Measure extends string = string> {
-  /** The measure that it counts. Default: the limit's own name. */
-  readonly counts?: Measure;
-  /** Whether it only measures and never refuses. Default: `false`. */
-  readonly soft?: boolean;
-  /** Windows with another capacity or rate. The first window that matches counts. Default: none. */
-  readonly schedule?: readonly ScheduleEntry[];
-}
-
-/** Options of `Limit.perSecond`, `perMinute`, `perHour` and `perDay`. */
-export interface RateOptions<Measure extends string = string> extends KindOptions<Measure> {
-  /** The capacity: how much can be taken at once after a quiet time. Default: the rate. */
-  readonly burst?: number;
-}
-
-/** What `Limit.custom` takes. */
-export interface CustomTerms<Measure extends string = string> extends KindOptions<Measure> {
-  /** The most it holds, in whole tokens. */
-  readonly capacity: number;
-  /** Whole tokens that drip in over a period. */
-  readonly refillAmount: number;
-  /** The period, in ms: whole seconds. */
-  readonly refillPeriodMs: number;
+  /** Percentages of the capacity, rising: when so much of it is used, a `ThresholdEvent` tells it. */
+  readonly notifyAt?: readonly number[];
 }
 
 /**
@@ -86,34 +64,28 @@ export type QuotaOptions<Measure extends string = string> = KindOptions<Measure>
       }
   );
 
-/** Options of `Limit.concurrent`. */
-export interface ConcurrentOptions<Measure extends string = string> extends KindOptions<Measure> {
-  /**
-   * How long a slot is held, in ms: whole seconds from 1,000 to a day, unless it is given back or renewed before. Who dies holding
-   * one has it for at most a quarter longer. Default: 60,000.
-   */
-  readonly holdMs?: number;
-}
-
 type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly reset?: Reset | ResetName | undefined;
   readonly resetAfterMs?: number | undefined;
 };
 
-const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, counts: true, soft: true, schedule: true });
+const RATE_OPTIONS = new KnownNames<RateOptions>({
+  ...{ burst: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
+});
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, schedule: true },
+  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const QUOTA_OPTIONS = new KnownNames<Quota>({
-  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, schedule: true },
+  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({
-  ...{ holdMs: true, counts: true, soft: true, schedule: true },
+  ...{ holdMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, shadow: true, schedule: true, reset: true, resetAfterMs: true, holdMs: true },
+  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
+  ...{ reset: true, resetAfterMs: true, holdMs: true },
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
@@ -259,20 +231,29 @@ function checkLimit<Name extends string, Measure extends string>(
   else if (resets && refillAmount !== 0) {
     throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
   }
-  if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
-    throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
+  for (const field of ["soft", "shadow"] as const) {
+    const value: unknown = limit[field];
+    if (value === undefined || typeof value === "boolean") continue;
+    throw invalid(name, `${field} is ${shown(value)}; give true or false`);
   }
-  // No store knows it yet.
-  if (limit.shadow !== undefined) throw invalid(name, "shadow is not supported yet; leave it out");
+  if (limit.soft && limit.shadow) {
+    throw invalid(
+      name,
+      "it is soft and shadow; soft goes into debt by what does not fit, shadow leaves it out: give one of them",
+    );
+  }
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule =
     limit.schedule === undefined ? undefined : checkSchedule({ ...base, most }, limit.schedule, resets, calendar);
+  const notifyAt = limit.notifyAt === undefined ? undefined : checkNotifyAt(name, limit.notifyAt);
   const made = Object.freeze({
     ...base,
     ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
+    ...(limit.shadow ? { shadow: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...fields,
   });
   MADE.add(made);
@@ -319,6 +300,11 @@ function tooMany(limits: readonly unknown[]): ValidationError {
   );
 }
 
+/** Whether a limit is a reason to refuse; soft limits and shadows never are. */
+export function isHard({ soft, shadow }: Limit): boolean {
+  return soft !== true && shadow !== true;
+}
+
 /** The terms outside all windows. */
 export function termsOf(limit: Limit): Terms {
   return {
@@ -355,13 +341,17 @@ function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
 function ofKind<Measure extends string>({
   counts,
   soft,
+  shadow,
   schedule,
-}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "schedule"> {
+  notifyAt,
+}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "shadow" | "schedule" | "notifyAt"> {
   // A wrong value stays, for the check to see it.
   return {
     ...(counts === undefined ? {} : { counts }),
     ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
+    ...(shadow === undefined || shadow === false ? {} : { shadow: shadow as true }),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
   };
 }
 

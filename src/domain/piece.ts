@@ -195,15 +195,28 @@ function isLimits(value: object): value is readonly Limit[] {
 }
 
 // The period of a quota means nothing: nothing drips in it.
-function plainLimit({ name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, ...limit }: Limit): string {
+function plainLimit({
+  name,
+  counts,
+  capacity,
+  refillAmount,
+  refillPeriodMs,
+  soft,
+  shadow,
+  schedule,
+  notifyAt,
+  ...limit
+}: Limit): string {
   const windows = (schedule ?? []).map((entry) => [
     ...[entry.cron, entry.tz ?? "UTC", entry.scale ?? null, entry.capacity ?? null],
     ...[entry.refillAmount ?? null, entry.refillPeriodMs ?? null],
   ]);
   return JSON.stringify([
     ...[name, capacity, refillAmount, formOf(limit) === undefined ? refillPeriodMs : 0, soft === true, windows],
+    ...(shadow === true ? ["shadow"] : []),
     ...FORMS.map((form) => form.plain(limit) ?? null),
     ...(counts === undefined ? [] : [counts]),
+    ...(notifyAt === undefined ? [] : [{ notifyAt }]),
   ]);
 }
 

@@ -49,6 +49,7 @@ test("header fields are written as the serializer of structured fields writes th
           requested: 1,
           kind: "drip" as const,
           soft: false,
+          shadow: false,
         },
         ...{ exceeded: i % 2 === 0, retryAfterMs: i === 0 ? Number.POSITIVE_INFINITY : i * 700 },
       }));

@@ -16,8 +16,8 @@ export function rememberedUntilMs(state: LimitState, atMs: number, calendar: Cal
 
 /** When a limit is as full as it can ever be, if nobody takes meanwhile: with windows, in the largest of them. */
 export function fullestAtMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  // A soft limit grants anything at once; how full it is is another question.
-  const { soft: _, ...limit } = state.limit;
+  // A soft limit and a shadow let anything through at once; how full they are is another question.
+  const { soft: _, shadow: __, ...limit } = state.limit;
   const then = { ...state, limit, terms: termsAt(limit, 0, atMs, calendar, state.part) };
   const { atMs: fullMs, found } = searchFor(then, atMs, fullestMilli(limit, state.part), atMs, calendar);
   return found ? fullMs : Number.POSITIVE_INFINITY;

@@ -2,7 +2,7 @@ import { elapsedUntil } from "../bucket/retry-after.ts";
 import type { Calendar } from "./calendar.ts";
 import { neededMilli } from "./floor.ts";
 import { rulesOf } from "./kinds/table.ts";
-import { capacityMaxMilli } from "./limit.ts";
+import { capacityMaxMilli, isHard } from "./limit.ts";
 import {
   advanceLimit,
   advanceWithin,
@@ -68,7 +68,7 @@ export interface Demanded {
 
 /** Whether a limit can never grant the amount, not even if everything taken from it comes back. */
 export function isNever({ limit, quota }: LimitState, demanded: Demanded): boolean {
-  return limit.soft !== true && !hasRoom(capacityMaxMilli(limit) + (quota?.topUpMilli ?? 0), demanded);
+  return isHard(limit) && !hasRoom(capacityMaxMilli(limit) + (quota?.topUpMilli ?? 0), demanded);
 }
 
 /** Whether a capacity, full, grants the amount. The larger it is, the more is left above the floor. */
@@ -133,7 +133,7 @@ export class LimitWalk extends AnyWalk {
   }
 
   protected search(fromMs: number): Found {
-    if (this.#at.limit.soft) return { atMs: fromMs, found: true };
+    if (!isHard(this.#at.limit)) return { atMs: fromMs, found: true };
     if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
     // A clock behind the epoch sees no time pass until it has caught up with it.
     if (this.#elapsedMs() === 0) return { atMs: fromMs, found: true };
@@ -186,7 +186,7 @@ export class UntouchedWalk extends AnyWalk {
 
   protected search(fromMs: number): Found {
     const { limit } = this.#limit;
-    if (limit.soft) return { atMs: fromMs, found: true };
+    if (!isHard(limit)) return { atMs: fromMs, found: true };
     if (isNever(this.#limit, this.#demanded)) return NEVER;
     for (let atMs = fromMs; ; ) {
       if (hasRoom(termsAt(limit, 0, atMs, this.#calendar).capacityMilli, this.#demanded)) return { atMs, found: true };

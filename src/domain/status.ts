@@ -24,6 +24,8 @@ export interface Status {
   readonly kind: LimitKind;
   /** Whether it only measures and never refuses. */
   readonly soft: boolean;
+  /** Whether it only decides, to be counted, and never refuses: then it is never `exceeded`, and has no wait. */
+  readonly shadow: boolean;
   /** When a quota is full again, in ms since 1970. Absent for a limit that drips and for a session that has not begun. */
   readonly resetsAtMs?: number;
   /**

@@ -35,7 +35,7 @@ const pin = record(
 const names = fc.array(name, { maxLength: 2 });
 const ticket: fc.Arbitrary<Ticket> = fc.oneof(
   fc.constant(PLAIN_TICKET),
-  record({ pins: fc.array(pin, { minLength: 1, maxLength: 3 }), overdrawn: names, opened: names }),
+  record({ pins: fc.array(pin, { minLength: 1, maxLength: 3 }), overdrawn: names, opened: names, shadowed: names }),
 );
 const limit = record(
   {

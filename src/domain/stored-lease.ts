@@ -28,8 +28,7 @@ export function leaseText(record: LeaseRecord): string {
   ]);
   const holdingRow = ({ at, ticket, held }: LeaseHolding) => {
     const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
-    const amounts = held.flatMap(({ limit, milli }) => [placeOf(limits, limit), milli]);
-    return [...at, [storedTicket(ticket)], amounts];
+    return [...at, [storedTicket(ticket)], amountsRow(limits, held)];
   };
   const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
   return JSON.stringify([
@@ -101,17 +100,19 @@ function limitFrom(form: StoredForm, row: unknown): Limit {
 }
 
 function levelRow(level: LeaseLevel, set: number): readonly unknown[] {
-  const { entityId, total, limits, charged, origin, bypass, seen } = level;
+  const { entityId, total, limits, charged, origin, bypass, seen, passed } = level;
   const flags = (bypass ? 1 : 0) + (origin.given ? 2 : 0) + (origin.own ? 4 : 0) + (total ? 8 : 0);
   const standing = seen.flatMap(({ limit, available, capacity }) => [placeOf(limits, limit), available, capacity]);
   const row = [entityId, set, origin.asOfMs, origin.generation, flags, standing];
-  return charged === undefined ? row : [...row, charged.map((name) => placeOf(limits, name))];
+  const places = charged?.map((name) => placeOf(limits, name));
+  if (passed !== undefined) return [...row, places ?? null, amountsRow(limits, passed)];
+  return places === undefined ? row : [...row, places];
 }
 
 function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limit[])[]): LeaseLevel {
-  // The last is there only where not all limits are charged.
-  const length = form.list(row).length === 7 ? 7 : 6;
-  const [entityId, set, asOfMs, generation, flags, standing, places] = form.list(row, length);
+  // The last two are there only where not all limits are charged, or shadows were passed by.
+  const length = Math.max(6, Math.min(8, form.list(row).length));
+  const [entityId, set, asOfMs, generation, flags, standing, places = null, passed] = form.list(row, length);
   const limits = sets[form.natural(set)] ?? form.fail("names limits that it does not have");
   const flag = form.natural(flags);
   const origin: SetOrigin = {
@@ -125,11 +126,12 @@ function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limi
     available: form.integer(available),
     capacity: form.integer(capacity),
   }));
-  const charged = length === 6 ? undefined : form.list(places).map((place) => nameAt(form, limits, place));
+  const charged = form.orNone(places, (list) => form.list(list).map((place) => nameAt(form, limits, place)));
   return {
     ...{ entityId: form.text(entityId), limits, origin, bypass: (flag & 1) === 1, seen },
     ...(flag & 8 ? { total: true as const } : {}),
     ...(charged === undefined ? {} : { charged }),
+    ...(length < 8 ? {} : { passed: amountsIn(form, limits, passed) }),
   };
 }
 
@@ -146,14 +148,23 @@ function holdingFrom(form: StoredForm, row: unknown, resources: readonly LeaseRe
   const [resource, level, ticket, amounts] = form.list(row, 4);
   const at = [form.natural(resource), form.natural(level)] as const;
   const { limits } = resources[at[0]]?.levels[at[1]] ?? form.fail("holds tokens of a level that it does not have");
-  const flat = form.list(amounts);
-  const held: Amount[] = [];
-  for (let i = 0; i < flat.length; i += 2) {
-    held.push({ limit: nameAt(form, limits, flat[i]), milli: form.natural(flat[i + 1]) });
-  }
+  const held = amountsIn(form, limits, amounts);
   // Older records have none where nothing was taken at the start.
   const own = form.orNone(ticket, (value) => ticketFrom(form.list(value, 1)[0]));
   return { at, ticket: own ?? PLAIN_TICKET, held };
+}
+
+function amountsRow(limits: readonly Limit[], amounts: readonly Amount[]): readonly number[] {
+  return amounts.flatMap(({ limit, milli }) => [placeOf(limits, limit), milli]);
+}
+
+function amountsIn(form: StoredForm, limits: readonly Limit[], row: unknown): readonly Amount[] {
+  const flat = form.list(row);
+  const amounts: Amount[] = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    amounts.push({ limit: nameAt(form, limits, flat[i]), milli: form.natural(flat[i + 1]) });
+  }
+  return amounts;
 }
 
 function triples(form: StoredForm, value: unknown): readonly (readonly unknown[])[] {

@@ -14,7 +14,12 @@ import { StoredForm } from "./stored-form.ts";
 type StoredTicket =
   | 0
   | readonly [pins: readonly StoredPin[]]
-  | readonly [pins: readonly StoredPin[], overdrawn: readonly string[], opened: readonly string[]];
+  | readonly [
+      pins: readonly StoredPin[],
+      overdrawn: readonly string[],
+      opened: readonly string[],
+      ...shadowed: readonly (readonly string[])[],
+    ];
 
 /** `null` stands for what there is none of. `milli` only where there is one. */
 type StoredPeriod = readonly [
@@ -33,8 +38,9 @@ type StoredPin =
 
 /** The stored form of a ticket: JSON-safe, and read back as it was. */
 export function storedTicket(ticket: Ticket): StoredTicket {
-  const { pins, overdrawn, opened } = ticket;
+  const { pins, overdrawn, opened, shadowed } = ticket;
   const stored = pins.map(storedPin);
+  if (shadowed.length > 0) return [stored, overdrawn, opened, shadowed];
   if (overdrawn.length > 0 || opened.length > 0) return [stored, overdrawn, opened];
   return stored.length === 0 ? 0 : [stored];
 }
@@ -67,11 +73,13 @@ export function ticketFrom(stored: unknown): Ticket {
   // Leases that were stored before tickets had no place: a list of pins, or one of shards.
   if (kind === "string") return withPins(fields.map(pinFrom));
   if (kind === "number") return joinedTicket(fields.map(shareOfShard));
-  const [pins, overdrawn, opened] = fields.length === 1 ? [first, [], []] : FORM.list(fields, 3);
+  const rest = fields.length === 1 ? [first, [], []] : fields;
+  const [pins, overdrawn, opened, shadowed] = rest.length === 4 ? rest : [...FORM.list(rest, 3), []];
   return {
     ...withPins(FORM.list(pins).map(pinFrom)),
     overdrawn: namesIn(overdrawn),
     opened: namesIn(opened),
+    shadowed: namesIn(shadowed),
   };
 }
 

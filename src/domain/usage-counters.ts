@@ -1,5 +1,5 @@
 /** What usage counts of each limit: a field of a snapshot. */
-export type UsageCounter = "counters" | "overdrafts" | "bypassed" | "heldMs";
+export type UsageCounter = "counters" | "overdrafts" | "bypassed" | "wouldRefuse" | "heldMs";
 
 /** The counts of some windows, by what they count and then by limit. */
 export type UsageCounts = Readonly<Record<UsageCounter, Readonly<Record<string, number>>>>;
@@ -13,6 +13,7 @@ const ROWS: readonly { readonly counter: UsageCounter; readonly mark: string }[]
   { counter: "counters", mark: "" },
   { counter: "overdrafts", mark: "od" },
   { counter: "bypassed", mark: "by" },
+  { counter: "wouldRefuse", mark: "wr" },
   { counter: "heldMs", mark: "hu" },
 ];
 

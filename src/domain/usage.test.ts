@@ -56,6 +56,7 @@ function snapshot(hour: number, counters: Record<string, number>, requests: numb
     requests,
     overdrafts: {},
     bypassed: {},
+    wouldRefuse: {},
     heldMs: {},
   };
 }
@@ -81,7 +82,10 @@ test("an average counts only the windows that have the counter", () => {
 });
 
 test("a summary of nothing has no first and no last window", () => {
-  const nothing = { snapshotCount: 0, total: {}, average: {}, requests: 0, overdrafts: {}, bypassed: {}, heldMs: {} };
+  const nothing = {
+    ...{ snapshotCount: 0, total: {}, average: {}, requests: 0 },
+    ...{ overdrafts: {}, bypassed: {}, wouldRefuse: {}, heldMs: {} },
+  };
   assert.deepEqual(summarize([]), nothing);
 });
 

@@ -23,6 +23,8 @@ export interface UsageSnapshot {
   readonly overdrafts: Readonly<Record<string, number>>;
   /** Tokens by limit that passed by a bypass; `counters` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
+  /** By shadow limit, how many requests it would have refused; what they asked of it is in no other count. */
+  readonly wouldRefuse: Readonly<Record<string, number>>;
   /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
   readonly heldMs: Readonly<Record<string, number>>;
 }
@@ -41,6 +43,8 @@ export interface UsageSummary {
   readonly overdrafts: Readonly<Record<string, number>>;
   /** Tokens by limit that passed by a bypass; `total` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
+  /** By shadow limit, how many requests it would have refused; what they asked of it is in no other count. */
+  readonly wouldRefuse: Readonly<Record<string, number>>;
   /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
   readonly heldMs: Readonly<Record<string, number>>;
   /** When the first window begins. Absent: there was none. */

@@ -10,8 +10,8 @@ import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
-import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
 import { NO_OTHERS, otherChains } from "./other-chains.ts";
@@ -71,7 +71,7 @@ export class Acquirer {
     this.#deps = deps;
     this.#lifecycle = lifecycle;
     this.#settings = settings;
-    this.requestLimits = new RequestLimits(deps.calendar, settings.bucketsMax);
+    this.requestLimits = new RequestLimits(deps, settings.bucketsMax);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs, settings.bucketsMax);
     this.deny = new DenyMemory(settings.denyMemoryMs, settings.bucketsMax);
     this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
@@ -86,6 +86,8 @@ export class Acquirer {
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
     this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };
     this.client = new StoreClient(deps, settings, this.listeners);
+    const stop = scope.buckets.watchThresholds?.((crossed) => this.#publisher.threshold(crossed));
+    if (stop !== undefined) lifecycle.onClosed(stop);
     this.#maker = {
       client: this.client,
       calendar: deps.calendar,

@@ -20,7 +20,7 @@ import {
   type PlanProblem,
 } from "../domain/entity.ts";
 import { ConflictError, ExistsError, type LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
-import { checkLimits, type Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkPrincipal } from "../domain/names.ts";
 import { planMissing } from "../domain/plan.ts";
 import type { SetReply } from "../ports/config-store.ts";
@@ -38,6 +38,7 @@ import {
   type SetOptions,
   UPDATE_OPTIONS,
 } from "./level-options.ts";
+import { checkSupported } from "./limits-supported.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
 /** What became of limits that were set or deleted. */
@@ -139,7 +140,7 @@ export class Administration {
     // Only the system level has something to say besides limits.
     const settings = scope.level === "system" ? checkSettings(options) : {};
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
-    const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
+    const limits = onlySettings ? [] : checkSupported(given, this.#deps);
     const { ifAbsent, ...level } = checkLevelOptions(options);
     const created = this.requireCreated(scope);
     if (created !== undefined) await created;
@@ -160,7 +161,7 @@ export class Administration {
     const { limits, onUnavailable, usageKeptDays, ...level } = change;
     const { ifAbsent, ...who } = options;
     const checked: LimitsChange = {
-      ...(limits === undefined ? {} : { limits: limits === null ? [] : checkLimits(limits, this.#deps.calendar) }),
+      ...(limits === undefined ? {} : { limits: limits === null ? [] : checkSupported(limits, this.#deps) }),
       ...(onUnavailable === undefined ? {} : { onUnavailable }),
       ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
       ...level,

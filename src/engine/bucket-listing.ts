@@ -41,6 +41,8 @@ export interface BucketListing {
     readonly kind: LimitKind;
     /** Whether it only measures and never refuses. */
     readonly soft: boolean;
+    /** Whether it only decides, to be counted, and never refuses. */
+    readonly shadow: boolean;
   }[];
 }
 
@@ -122,6 +124,7 @@ function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowM
       capacity: wholeTokens(held.terms.capacityMilli),
       kind: kindOf(held.limit),
       soft: held.limit.soft === true,
+      shadow: held.limit.shadow === true,
     }));
   return { entityId, resource, limits };
 }

@@ -1,5 +1,6 @@
 import type { Namespace } from "../domain/namespace.ts";
 import { NETWORK_WRITE_EVERY_MS } from "../domain/refusal-count.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import { namespaceMissing } from "./namespaces.ts";
@@ -48,7 +49,19 @@ function registered(found: Namespace | undefined, name: string): Namespace {
   return found;
 }
 
-function deferred(scope: () => Promise<ScopedStore>): ScopedStore {
+function deferred(found: () => Promise<ScopedStore>): ScopedStore {
+  const listeners = new Set<(crossed: Crossed) => void>();
+  let isListening = false;
+  // A limiter begins to listen for thresholds before the namespace is known, and listens once: the first use listens for it.
+  const scope = async (): Promise<ScopedStore> => {
+    const scoped = await found();
+    if (isListening) return scoped;
+    isListening = true;
+    scoped.buckets.watchThresholds?.((crossed) => {
+      for (const listener of listeners) listener(crossed);
+    });
+    return scoped;
+  };
   return {
     buckets: {
       take: async (...args) => (await scope()).buckets.take(...args),
@@ -64,6 +77,10 @@ function deferred(scope: () => Promise<ScopedStore>): ScopedStore {
           () => undefined,
         );
         return () => void stop.then((end) => end?.());
+      },
+      watchThresholds: (listener) => {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
       },
       read: async (...args) => (await scope()).buckets.read(...args),
       listKeys: async (...args) => (await scope()).buckets.listKeys(...args),

@@ -1,10 +1,12 @@
 import { type Amount, tokensByName } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
-import type { LeasePart } from "./lease-part.ts";
+import { type LeasePart, shadowedIn } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
 import type { Demand } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -33,26 +35,28 @@ export class EventPublisher {
   /** One event for each bucket that was taken from, so that they add up to what usage counts. */
   acquired(request: About, part: LeasePart, others: readonly LeasePart[], waitedMs: number | undefined): void {
     if (!this.#acquired.active) return;
-    let totals: Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }> | undefined;
+    let totals: Map<string, TotalTake> | undefined;
     // Where somebody listens, as a service does, this is part of every take: nothing is made here but what is published.
     for (let i = 0; i <= others.length; i++) {
-      const { demands } = i === 0 ? part : (others[i - 1] as LeasePart);
+      const own = i === 0 ? part : (others[i - 1] as LeasePart);
+      const { demands } = own;
+      const shadowed = own.isShadowed ? shadowedIn(own) : undefined;
       for (let level = 0; level < demands.length; level++) {
         const { bucket, take } = demands[level] as Demand;
         if (bucket.resource === TOTAL_RESOURCE) {
           totals ??= new Map();
-          if (take.length > 0) addTo(totals, bucket, take);
+          if (take.length > 0) addTo(totals, bucket, take, shadowed?.[level]);
           continue;
         }
         const role = i > 0 ? "also" : level > 0 ? "parent" : "entity";
         if (take.length === 0 && role !== "entity") continue;
-        const event = this.#acquiredFrom(bucket, request.requestId, take, role);
+        const event = this.#acquiredFrom(bucket, request.requestId, take, role, shadowed?.[level]);
         this.#acquired.publish(role === "entity" && waitedMs !== undefined ? { ...event, waitedMs } : event);
       }
     }
     if (totals === undefined) return;
-    for (const { bucket, take } of totals.values()) {
-      this.#acquired.publish(this.#acquiredFrom(bucket, request.requestId, take, "total"));
+    for (const { bucket, take, shadowed } of totals.values()) {
+      this.#acquired.publish(this.#acquiredFrom(bucket, request.requestId, take, "total", shadowed));
     }
   }
 
@@ -68,6 +72,11 @@ export class EventPublisher {
     if (this.#events.charged.active) {
       this.#events.charged.publish({ ...this.#on(about), amounts: tokensByName(amounts), reason });
     }
+  }
+
+  threshold({ bucket: { entityId, resource }, ...crossed }: Crossed): void {
+    if (!this.#events.threshold.active) return;
+    this.#events.threshold.publish({ namespace: this.#namespace, entityId, resource, ...crossed });
   }
 
   gaveBack(
@@ -105,8 +114,14 @@ export class EventPublisher {
     requestId: string | undefined,
     take: readonly Amount[],
     role: AcquiredEvent["role"],
+    shadowed: readonly string[] | undefined,
   ): AcquiredEvent {
     const namespace = this.#namespace;
+    if (shadowed !== undefined && shadowed.length > 0) {
+      const rest = requestId === undefined ? {} : { requestId };
+      const taken = tokensByName(withoutShadowed(take, shadowed));
+      return { namespace, entityId, resource, ...rest, consumed: taken, role, shadowed };
+    }
     const consumed = tokensByName(take);
     return requestId === undefined
       ? { namespace, entityId, resource, consumed, role }
@@ -118,14 +133,22 @@ export class EventPublisher {
   }
 }
 
+interface TotalTake {
+  readonly bucket: BucketKey;
+  readonly take: Amount[];
+  /** The resources share one take from it. */
+  readonly shadowed: readonly string[] | undefined;
+}
+
 /** What further resources of the request add to a total is one with what the first took. */
 function addTo(
-  totals: Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }>,
+  totals: Map<string, TotalTake>,
   bucket: BucketKey,
   take: readonly Amount[],
+  shadowed: readonly string[] | undefined,
 ): void {
   const known = totals.get(bucket.id);
-  if (known === undefined) totals.set(bucket.id, { bucket, take: [...take] });
+  if (known === undefined) totals.set(bucket.id, { bucket, take: [...take], shadowed });
   else known.take.push(...take);
 }
 

@@ -34,6 +34,8 @@ export interface LimitExplanation {
   readonly kind: LimitKind;
   /** Whether it only measures and never refuses. */
   readonly soft: boolean;
+  /** Whether it only decides, to be counted, and never refuses. */
+  readonly shadow: boolean;
   /** The limit as it was set. */
   readonly definition: Limit;
   /**
@@ -208,6 +210,7 @@ function limitOf(
       source,
       kind: kindOf(held.limit),
       soft: held.limit.soft === true,
+      shadow: held.limit.shadow === true,
       definition,
       capacity: wholeTokens(held.terms.capacityMilli),
       available: wholeTokens(availableMilli(state, held, nowMs)),

@@ -44,6 +44,7 @@ export function guardedDeps(given: EngineDeps, lifecycle: Lifecycle): GuardedDep
     store: {
       name: store.name,
       atomicBucketsMax: store.atomicBucketsMax,
+      ...(store.tellsThresholds === undefined ? {} : { tellsThresholds: store.tellsThresholds }),
       namespaces: guard(store.namespaces),
       scope: (namespaceId) => store.scope(namespaceId),
       ping: () => {

@@ -2,6 +2,9 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Holding } from "../domain/holding.ts";
 
+/** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
+export type LeaseStatus = "open" | "settled" | "rolledBack" | "expired";
+
 /** An adjustment that certainly is not stored yet. */
 export interface PendingDebit {
   /** Which of the levels of the lease it is of. */
@@ -17,13 +20,57 @@ export interface LeaseLedger {
   pendingDebits: readonly PendingDebit[];
   /** For each level, adjustments that may be stored: they count as charged, but cannot be given back. */
   readonly uncertain: (readonly Amount[])[];
+  /**
+   * For each level, what was asked of shadow limits that would have refused it: it is shown, and neither charged nor given back.
+   * Undefined where there are none.
+   */
+  readonly passed: (readonly Amount[] | undefined)[];
   /** The bucket of each demand as the take, an adjustment or a consume last left it. */
   readonly seen: (BucketState | undefined)[];
 }
 
 /** What is held of the limits of one level. */
-export function heldAt({ held }: LeaseLedger, level: number): readonly Amount[] {
+function heldAt({ held }: LeaseLedger, level: number): readonly Amount[] {
   return (held[level] ?? []).flatMap((holding) => holding.held);
+}
+
+/** What the lease has used of the limits of one level: what it holds, and what passed by shadows; nothing once it is rolled back. */
+export function usedAt(ledger: LeaseLedger, level: number, status: LeaseStatus): readonly Amount[] {
+  const passed = ledger.passed[level];
+  const held = heldAt(ledger, level);
+  return passed === undefined || status === "rolledBack" ? held : [...held, ...passed];
+}
+
+/** Notes what passed by shadows when more was taken. */
+export function notePassed(ledger: LeaseLedger, level: number, amounts: readonly Amount[]): void {
+  if (amounts.length === 0) return;
+  const before = ledger.passed[level] ?? [];
+  const others = before.filter(({ limit }) => amounts.every((amount) => amount.limit !== limit));
+  const sums = amounts.map(({ limit, milli }) => ({ limit, milli: milli + sumOf(before, limit) }));
+  ledger.passed[level] = [...others, ...sums];
+}
+
+/**
+ * The amounts of a change that are charged to a level or given back to it: a limit that the lease passed by is left out, and what it
+ * has used of it is noted.
+ */
+export function chargedOf(
+  ledger: LeaseLedger,
+  level: number,
+  amounts: readonly Amount[],
+  change: "more" | "less" | "total",
+): readonly Amount[] {
+  const passed = ledger.passed[level];
+  if (passed === undefined) return amounts;
+  ledger.passed[level] = passed.map((before) => {
+    const amount = amounts.find(({ limit }) => limit === before.limit);
+    if (amount === undefined) return before;
+    const { limit, milli } = amount;
+    if (change === "more") return { limit, milli: before.milli + milli };
+    const left = change === "less" ? before.milli - milli : milli - sumOf(heldAt(ledger, level), limit);
+    return { limit, milli: Math.max(0, left) };
+  });
+  return amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
 }
 
 /**

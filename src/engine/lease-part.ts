@@ -18,6 +18,8 @@ export interface LeasePart {
   readonly demands: readonly Demand[];
   /** One for each demand that wanted something; none where the store was not reached. */
   readonly taken: readonly TakenAnswer[];
+  /** Whether a shadow limit would have refused it; then nothing was taken of that one. */
+  readonly isShadowed: boolean;
   /** The reading of the clock by which it was taken. */
   readonly takenAtMs: number;
 }
@@ -51,14 +53,18 @@ export class SinglePart implements LeasePart {
     return isOfSlots(this.#answer.ticket);
   }
 
+  get isShadowed(): boolean {
+    return this.#answer.shadowed.length > 0;
+  }
+
   get demands(): readonly Demand[] {
     return [demandOf(this.#link, this.#take, false)];
   }
 
   get taken(): readonly TakenAnswer[] {
-    const { kind, ticket, shared } = this.#answer;
+    const { kind, ticket, shadowed, shared } = this.#answer;
     if (shared === undefined || this.#left === undefined) return [this.#answer];
-    return [{ kind, ticket, state: shared.stateWith(this.#left) }];
+    return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left) }];
   }
 }
 
@@ -88,6 +94,12 @@ export function seenIn({ demands, taken }: LeasePart): (BucketState | undefined)
   return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]?.state));
 }
 
+/** The shadow limits that would have refused each demand. */
+export function shadowedIn({ demands, taken }: LeasePart): (readonly string[])[] {
+  let next = 0;
+  return demands.map(({ take }) => (take.length === 0 ? [] : (taken[next++]?.shadowed ?? [])));
+}
+
 /** The position of a bucket in the chain of a lease: how many levels up, and whether it is that of the totals. */
 export interface BucketPosition {
   readonly level: number;
@@ -103,9 +115,13 @@ export function positionsOf(buckets: readonly Pick<BucketKey, "entityId" | "reso
   }));
 }
 
-/** Names of the soft limits of a bucket that are below zero: `day`, `day^1` one level up, `day` of totals after an asterisk and a slash. */
-export function overdrawnAt(state: BucketState, { level, isTotal }: BucketPosition, nowMs: number): readonly string[] {
+/** The name of a limit of a lease: `day`, `day^1` one level up, `day` of totals after an asterisk and a slash. */
+export function nameAt(name: string, { level, isTotal }: BucketPosition): string {
+  return `${isTotal ? `${TOTAL_RESOURCE}/` : ""}${levelName(name, level)}`;
+}
+
+/** Names of the soft limits of a bucket that are below zero. */
+export function overdrawnAt(state: BucketState, position: BucketPosition, nowMs: number): readonly string[] {
   const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-  const prefix = isTotal ? `${TOTAL_RESOURCE}/` : "";
-  return overdrawnOf(state, all, nowMs).map((name) => `${prefix}${levelName(name, level)}`);
+  return overdrawnOf(state, all, nowMs).map((name) => nameAt(name, position));
 }

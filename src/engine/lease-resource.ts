@@ -1,61 +1,44 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import type { Calendar } from "../domain/calendar.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { LeaseClosed, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
-import { measureIn, measureOf } from "../domain/measures.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
+import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import type { EventPublisher } from "./event-publisher.ts";
-import type { LeaseHolds, SlotHolder } from "./lease-holds.ts";
-import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
+import { consumedIn } from "./lease-consumed.ts";
+import type { LeaseCore } from "./lease-core.ts";
+import type { SlotHolder } from "./lease-holds.ts";
+import {
+  chargedOf,
+  differenceTo,
+  dropPending,
+  type LeaseLedger,
+  type LeaseStatus,
+  notePassed,
+  type PendingDebit,
+  usedAt,
+} from "./lease-ledger.ts";
 import {
   type BucketPosition,
   hasSlots,
   type LeasePart,
+  nameAt,
   overdrawnAt,
   positionsOf,
   remainingIn,
   seenIn,
+  shadowedIn,
 } from "./lease-part.ts";
-import type { Refusal } from "./refusal.ts";
 import { exceededBy } from "./refused.ts";
-import type { Renewals } from "./renewals.ts";
 import { askedAs, type Demand, demandOf } from "./request.ts";
-import { refuseSlots, slotsFirst, withoutSlots } from "./slot-amounts.ts";
-import type { StoreClient } from "./store-client.ts";
+import { refuseSlots, withoutSlots } from "./slot-amounts.ts";
 
-/** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
-export type LeaseStatus = "open" | "settled" | "rolledBack" | "expired";
-
-/** What a lease needs of the limiter that gave it. */
-export interface LeaseMaker {
-  readonly client: StoreClient;
-  readonly calendar: Calendar;
-  now(): number;
-  /** What becomes of more that a lease asks for during a fault of the store: let through for this reason, blocked or refused. */
-  outage(claims: readonly Demand[], reason: string): string | "block" | Refusal;
-  readonly publisher: EventPublisher;
-  readonly renewals: Renewals;
-}
-
-/** What all resources of a lease share. */
-interface LeaseCore {
-  readonly maker: LeaseMaker;
-  status: LeaseStatus;
-  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
-  settledWith: string | undefined;
-  degradedReason: string | false;
-  /** The request's; otherwise made when it is first looked at. */
-  signal: AbortSignal | undefined;
-  /** Of a lease with slots, made when it is first asked about them. */
-  holds: LeaseHolds | undefined;
-}
+export type { LeaseStatus };
 
 /** What a resource of a lease keeps of slots, for the lease. */
 export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
@@ -89,21 +72,9 @@ export abstract class LeaseResource<Measure extends string = string> {
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    const consumed = new Map<string, number>();
-    const counted = new Set<string>();
-    for (const [level, { link, take }] of this.part.demands.entries()) {
-      const held = this.#ledger === undefined ? take : heldAt(this.#ledger, level);
-      const own = new Map<string, number>();
-      for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-      // All limits that count a measure are charged the same: the nearest level that has one tells, charged already or not yet.
-      // Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
-      for (const [limit, tokens] of slotsFirst(link.charged, own)) {
-        const measure = measureIn(link.charged.limits, limit);
-        if (!counted.has(measure)) consumed.set(measure, tokens);
-      }
-      for (const limit of link.charged.limits) counted.add(measureOf(limit));
-    }
-    return Object.fromEntries(consumed);
+    return consumedIn(this.part, charged, (level, take) =>
+      this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status),
+    );
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
@@ -133,6 +104,17 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /**
+   * Names of the shadow limits that would have refused what this lease took: `tpm` of the entity, `tpm^1` one level up. Nothing was
+   * taken of them, and changes of the lease leave them out.
+   */
+  get shadowed(): readonly string[] {
+    const names = this.#ledger?.passed.map((amounts) => amounts?.map(({ limit }) => limit)) ?? shadowedIn(this.part);
+    if (names.every((some) => some === undefined || some.length === 0)) return [];
+    const positions = positionsOf(this.part.demands.map(({ bucket }) => bucket));
+    return names.flatMap((some, i) => (some ?? []).map((name) => nameAt(name, positions[i] as BucketPosition)));
+  }
+
+  /**
    * Corrects an estimate. A positive amount takes more, into debt if need be; a negative one gives back, at most what
    * the lease holds. Every measure that a level counts can be named, also one that was not consumed at the start.
    */
@@ -141,9 +123,11 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (asked === undefined) return;
     const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
     const more = asked.named.filter(({ milli }) => milli > 0);
-    const charges = this.#charges({ named: more, requestsMilli: 0 });
-    refuseSlots(this.part.demands, charges);
-    await allDone([this.#debit(charges), this.#giveBack(this.#charges({ named: less, requestsMilli: 0 }), "adjust")]);
+    refuseSlots(this.part.demands, this.#charges({ named: more, requestsMilli: 0 }));
+    await allDone([
+      this.#debit(this.#charged({ named: more, requestsMilli: 0 }, "more")),
+      this.#giveBack(this.#charged({ named: less, requestsMilli: 0 }, "less"), "adjust"),
+    ]);
   }
 
   /**
@@ -170,14 +154,16 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (this.core.status !== "open") {
       await this.core.maker.client.giveBack(
         demands.map(({ link }, i) => heldOf(link, tickets[i] as Ticket)),
-        demands.map(({ take }) => take),
+        demands.map(({ take }, i) => withoutShadowed(take, (tickets[i] as Ticket).shadowed)),
         "rollback",
       );
       throw closed(this.core.status);
     }
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
-      ledger.held[level] = withTaken(ledger.held[level] ?? [], demand.take, tickets[i] as Ticket);
+      const ticket = tickets[i] as Ticket;
+      ledger.held[level] = withTaken(ledger.held[level] ?? [], withoutShadowed(demand.take, ticket.shadowed), ticket);
+      notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
     this.core.holds?.taken();
@@ -186,7 +172,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Gives tokens back, at most as many as the lease holds. */
   async release(tokens: Tokens<Measure | "requests">): Promise<void> {
     const asked = this.#checked(tokens, "release");
-    if (asked !== undefined) await this.#giveBack(this.#charges(asked), "release");
+    if (asked !== undefined) await this.#giveBack(this.#charged(asked, "less"), "release");
   }
 
   /** Checks what a lease is to come to in total; undefined where nothing is charged at all. For the lease, before it is closed. */
@@ -197,7 +183,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Charges or gives back what is missing to the totals, at every limit that counts their measures. For the lease. */
   protected async comeTo(totals: Asked): Promise<void> {
     const ledger = this.#openLedger();
-    const due = this.#charges(totals).map((amounts, level) =>
+    const due = this.#charged(totals, "total").map((amounts, level) =>
       // Slots have no total to come to: they are given back.
       differenceTo(ledger, level, withoutSlots(this.#linkAt(level).charged, amounts)),
     );
@@ -296,15 +282,26 @@ export abstract class LeaseResource<Measure extends string = string> {
     return this.part.demands.map(({ link }) => chargedTo(link.charged, asked));
   }
 
+  /** The same of a change: limits that the lease passed by are left out. */
+  #charged(asked: Asked, change: "more" | "less" | "total"): readonly (readonly Amount[])[] {
+    const charges = this.#charges(asked);
+    if (charges.every((amounts) => amounts.length === 0)) return charges;
+    const ledger = this.#openLedger();
+    return charges.map((amounts, level) => chargedOf(ledger, level, amounts, change));
+  }
+
   // Most leases are settled as they were taken; the ledger is made when one is not.
   #openLedger(): LeaseLedger {
     if (this.#ledger === undefined) {
       const { demands, taken } = this.part;
       let next = 0;
-      const held = demands.map(({ take }) =>
-        take.length === 0 ? [] : withTaken([], take, taken[next++]?.ticket ?? PLAIN_TICKET),
-      );
-      this.#ledger = { held, pendingDebits: [], uncertain: [], seen: seenIn(this.part) };
+      const ledger: LeaseLedger = { held: [], pendingDebits: [], uncertain: [], passed: [], seen: seenIn(this.part) };
+      for (const [level, { take }] of demands.entries()) {
+        const ticket = take.length === 0 ? PLAIN_TICKET : (taken[next++]?.ticket ?? PLAIN_TICKET);
+        ledger.held[level] = take.length === 0 ? [] : withTaken([], withoutShadowed(take, ticket.shadowed), ticket);
+        notePassed(ledger, level, onlyShadowed(take, ticket.shadowed));
+      }
+      this.#ledger = ledger;
     }
     return this.#ledger;
   }

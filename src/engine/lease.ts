@@ -5,9 +5,10 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import { allDone } from "./all-done.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import { LeaseHolds } from "./lease-holds.ts";
 import type { LeasePart } from "./lease-part.ts";
-import { closed, type LeaseMaker, LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
+import { closed, LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */

@@ -13,12 +13,13 @@ import {
 import type { Calendar } from "../domain/calendar.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
-import { capacityMaxMilli } from "../domain/limit.ts";
+import { capacityMaxMilli, isHard } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { sharedLimits } from "../domain/limit-share.ts";
 import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
 import { renewSlots } from "../domain/renew-slots.ts";
 import { hasRoom } from "../domain/search.ts";
+import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
 import type {
   Answer,
   BucketStore,
@@ -53,18 +54,22 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
   take(claims: readonly Claim[], { nowMs }: CallContext): TakeReply {
     const before = claims.map((claim) => this.#standing(claim, nowMs));
     for (const [i, claim] of claims.entries()) this.#requireRoom(claim, before[i] as BucketState, nowMs);
+    const shadowed = claims.map(({ take, bypass, leavePercent }, i) =>
+      bypass ? [] : shadowedOf(before[i] as BucketState, take, nowMs, leavePercent),
+    );
+    const takes = claims.map(({ take }, i) => withoutShadowed(take, shadowed[i] ?? []));
     const after = claims.map((claim, i) => {
       const state = before[i] as BucketState;
-      return claim.bypass ? touched(state) : takeBy(state, claim.take, nowMs, claim);
+      return claim.bypass ? touched(state) : takeBy(state, takes[i] ?? [], nowMs, claim);
     });
     if (after.includes(undefined)) {
       return before.map((state, i): Answer => ({ kind: after[i] === undefined ? "short" : "skipped", state }));
     }
-    return claims.map(({ bucket, take, bypass, holdMs }, i): Answer => {
+    return claims.map(({ bucket, bypass, holdMs }, i): Answer => {
       const state = after[i] as BucketState;
       this.#states.set(bucket.id, state);
-      const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar, holdMs);
-      return { kind: "taken", state, ticket };
+      const ticket = bypass ? PLAIN_TICKET : ticketOf(state, takes[i] ?? [], nowMs, this.#calendar, holdMs);
+      return { kind: "taken", state, ticket: { ...ticket, shadowed: shadowed[i] ?? [] }, shadowed: shadowed[i] ?? [] };
     });
   }
 
@@ -122,7 +127,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     if (bypass) return;
     for (const { limit, milli } of take) {
       const held = findLimit(state, limit);
-      if (held === undefined || held.limit.soft) continue;
+      if (held === undefined || !isHard(held.limit)) continue;
       const mostMilli = capacityMaxMilli(held.limit);
       if (mostMilli > 0 && hasRoom(mostMilli, { milli, leavePercent })) continue;
       throw new RateLimiterUnavailable(

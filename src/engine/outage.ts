@@ -6,8 +6,8 @@ import { DenyMemory } from "./deny-memory.ts";
 import { reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import type { LeasePart } from "./lease-part.ts";
-import type { LeaseMaker } from "./lease-resource.ts";
 import type { Outcome } from "./outcome.ts";
 import { leaseParts, type Plan } from "./plan.ts";
 import type { Refusal } from "./refusal.ts";
@@ -128,7 +128,7 @@ function uncountedParts(
   demands: readonly Demand[],
   nowMs: number,
 ): { readonly part: LeasePart; readonly others: readonly LeasePart[] } {
-  const nothing = { entityId, taken: [], takenAtMs: nowMs };
+  const nothing = { entityId, taken: [], isShadowed: false, takenAtMs: nowMs };
   const own = demands.filter(({ bucket }) => bucket.resource === resource);
   const others = Object.keys(also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
   return { part: { resource, demands: own, ...nothing }, others };

@@ -195,14 +195,17 @@ export function leaseParts(
 ): readonly LeasePart[] {
   const takenAtMs = answers[0]?.readingMs ?? nowMs;
   const { entityId } = request;
-  if (parts.length === 0) return [{ entityId, resource: request.resource, demands, taken: answers, takenAtMs }];
+  if (parts.length === 0)
+    return [
+      { entityId, resource: request.resource, demands, taken: answers, isShadowed: isShadowed(answers), takenAtMs },
+    ];
   const bounds = [0, ...parts, demands.length];
   const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i] as TakenAnswer]));
   return bounds.slice(0, -1).map((from, i) => {
     const own = demands.slice(from, bounds[i + 1]);
     const taken = claimsOf(own).map(({ bucket }) => byBucket.get(bucket.id) as TakenAnswer);
     const resource = own[0]?.bucket.resource ?? request.resource;
-    return { entityId, resource, demands: own, taken, takenAtMs };
+    return { entityId, resource, demands: own, taken, isShadowed: isShadowed(taken), takenAtMs };
   });
 }
 
@@ -249,4 +252,9 @@ export function configChurn({ entityId, resource }: AcquireRequest): ConflictErr
 export function timeLeft({ timeoutMs }: Pick<Settings, "timeoutMs">, spentMs: number): number {
   const leftMs = spentMs < 0 || spentMs > 2 * timeoutMs ? Math.floor(timeoutMs / 2) : timeoutMs - spentMs;
   return Math.max(1, leftMs);
+}
+
+function isShadowed(answers: readonly TakenAnswer[]): boolean {
+  for (const { shadowed } of answers) if (shadowed.length > 0) return true;
+  return false;
 }

@@ -9,7 +9,7 @@ import { walkOf } from "../domain/earliest.ts";
 import { floorMilli, neededMilli } from "../domain/floor.ts";
 import { withoutLast } from "../domain/holds.ts";
 import { kindOf } from "../domain/kinds/table.ts";
-import { capacityMaxMilli, type Limit } from "../domain/limit.ts";
+import { capacityMaxMilli, isHard, type Limit } from "../domain/limit.ts";
 import { counting } from "../domain/measures.ts";
 import { hasRoom, isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
@@ -42,6 +42,8 @@ export interface ObservedBucket {
   readonly leavePercent: number;
   /** Already taken in `state`; a status speaks of what there was before. */
   readonly taken: boolean;
+  /** Of what is taken already: the shadow limits of which nothing was. */
+  readonly shadowed?: readonly string[];
   /** Nothing is debited, so nothing can be short. */
   readonly bypass: boolean;
   readonly seen: SeenAt;
@@ -144,7 +146,8 @@ function blind(observed: readonly ObservedBucket[]): Examined {
         ...{ entityId, resource, ...counting(limit.limit) },
         ...{ kind: kindOf(limit.limit), soft: limit.limit.soft === true, ...floorOf(limit, leavePercent) },
       };
-      return [{ ...about, available: 0, capacity, requested, exceeded: true, retryAfterMs: 1 }];
+      const shadow = limit.limit.shadow === true;
+      return [{ ...about, shadow, available: 0, capacity, requested, exceeded: !shadow, retryAfterMs: shadow ? 0 : 1 }];
     }),
   );
   return { statuses, fitMs: 0, last: -1 };
@@ -163,9 +166,9 @@ interface Asked {
 }
 
 function askedOf(observed: ObservedBucket, calendar: Calendar, steps: SearchSteps): Asked[] {
-  const { bucket, state, take, leavePercent, taken, bypass, seen } = observed;
+  const { bucket, state, take, leavePercent, taken, shadowed, bypass, seen } = observed;
   return take.flatMap(({ limit: name, milli }): Asked[] => {
-    const before = taken && !bypass ? withMore(state, name, milli) : state;
+    const before = taken && !bypass && shadowed?.includes(name) !== true ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
     if (limit === undefined) return [];
     const walk = walkOf({ state: before, limit, milli, leavePercent }, calendar, steps);
@@ -185,7 +188,7 @@ export function isCertainlyNever(
   const demanded = { milli, leavePercent };
   if (bypass || taken || !isNever(held, demanded)) return false;
   const own = limits.find(({ name }) => name === held.name);
-  return own !== undefined && !own.soft && !hasRoom(capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0), demanded);
+  return own !== undefined && isHard(own) && !hasRoom(capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0), demanded);
 }
 
 /** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
@@ -213,7 +216,7 @@ function statusOf(
 ): Status {
   const levelMilli = availableMilli(state, limit, askedMs);
   const { capacityMilli } = limit.terms;
-  const exceeded = !bypass && !limit.limit.soft && levelMilli < neededMilli(milli, capacityMilli, leavePercent);
+  const exceeded = !bypass && isHard(limit.limit) && levelMilli < neededMilli(milli, capacityMilli, leavePercent);
   const resetMs = resetsAtMs(limit, Math.max(askedMs, state.epochMs), calendar);
   return {
     entityId: bucket.entityId,
@@ -226,6 +229,7 @@ function statusOf(
     exceeded,
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
+    shadow: limit.limit.shadow === true,
     ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
     retryAfterMs: exceeded ? Math.max(1, walk.next(askedMs).atMs - toldMs) : 0,
     ...(typeof seen === "object" ? { asOfMs: seen.atMs } : {}),

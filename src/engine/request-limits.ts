@@ -1,9 +1,10 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import type { CronCheck } from "../domain/calendar.ts";
-import { checkLimits, isMade, type Limit } from "../domain/limit.ts";
+import { isMade, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { checkSupported } from "./limits-supported.ts";
+import type { EngineDeps } from "./settings.ts";
 
 /** What limits are worked out for: something that is written by them, or a question, which changes nothing. */
 export type Purpose = "write" | "question";
@@ -33,10 +34,10 @@ export class RequestLimits {
   readonly #checked = new WeakMap<Limit, CheckedList>();
   /** Whether limits were ever given: until then stored ones need no look here. */
   #used = false;
-  readonly #calendar: CronCheck;
+  readonly #deps: Pick<EngineDeps, "calendar" | "store">;
 
-  constructor(calendar: CronCheck, bucketsMax: number) {
-    this.#calendar = calendar;
+  constructor(deps: Pick<EngineDeps, "calendar" | "store">, bucketsMax: number) {
+    this.#deps = deps;
     this.#since = new BoundedMap(bucketsMax / 2);
   }
 
@@ -74,7 +75,7 @@ export class RequestLimits {
     const known = this.#setKnown(limits);
     if (known !== undefined) return known;
     const given: readonly Limit[] = Array.isArray(limits) ? [...limits] : limits;
-    const set = limitSet(checkLimits(given, this.#calendar));
+    const set = limitSet(checkSupported(given, this.#deps));
     if (given.every(isMade)) this.#checked.set(given[0] as Limit, { given, set });
     return set;
   }

@@ -4,6 +4,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { debtTooLarge } from "../domain/charge-errors.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
 import type {
   Answer,
   BucketStore,
@@ -258,9 +259,7 @@ export class StoreClient {
     }
     const nowMs = readingOf(reply) ?? sentMs;
     const verdict = this.#verdict(claims, chain, reply, nowMs, since);
-    const taken = reply.flatMap((answer, i) =>
-      answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
-    );
+    const taken = reply.flatMap((answer, i) => (answer.kind === "taken" ? [undoneOf(claims[i] as Claim, answer)] : []));
     if (taken.length === 0) return verdict;
     const amounts = taken.map(({ take }) => take);
     return this.#giveBackBy(untilMs, taken, amounts, "refused").then(() => {
@@ -380,6 +379,11 @@ export class StoreClient {
   #context(): CallContext {
     return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
   }
+}
+
+/** What a claim has taken, to be given back; what it passed by was not. */
+function undoneOf(claim: Claim, { ticket, shadowed }: TakenAnswer): Claim & Held {
+  return { ...claim, take: withoutShadowed(claim.take, shadowed), ticket };
 }
 
 function asItIs(taken: Taken): Taken {

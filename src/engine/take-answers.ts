@@ -22,11 +22,12 @@ export function seenIn(
   answer: Exclude<Answer, { kind: "unavailable" }>,
   nowMs: number,
   calendar: Calendar,
-): Pick<ObservedBucket, "state" | "taken" | "seen"> {
+): Pick<ObservedBucket, "state" | "taken" | "shadowed" | "seen"> {
   if (answer.kind === "unseen") {
     return { state: freshBucket(set, origin, nowMs, calendar), taken: false, seen: "never" };
   }
   const seenAtMs = "seenAtMs" in answer ? answer.seenAtMs : undefined;
   const seen = seenAtMs === undefined ? "now" : { atMs: seenAtMs };
-  return { state: answer.state, taken: answer.kind === "taken", seen };
+  if (answer.kind !== "taken") return { state: answer.state, taken: false, seen };
+  return { state: answer.state, taken: true, shadowed: answer.shadowed, seen };
 }

@@ -1,5 +1,6 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { checkLeave, neededMilli } from "../domain/floor.ts";
+import { isHard } from "../domain/limit.ts";
 import { isGivenBack } from "../domain/limit-kind.ts";
 import type { BucketStore, Returned } from "../ports/bucket-store.ts";
 import type { Clock, Random } from "../ports/system.ts";
@@ -244,7 +245,7 @@ export class WaitingRoom {
       if (taken || bypass) return true;
       return take.every(({ limit: name, milli }) => {
         const held = findLimit(state, name);
-        if (held === undefined || held.limit.soft) return true;
+        if (held === undefined || !isHard(held.limit)) return true;
         const levelMilli = availableMilli(state, held, nowMs) + amountOf(momentary, bucket.id, name);
         return levelMilli >= neededMilli(milli, held.terms.capacityMilli, leavePercent);
       });

@@ -74,6 +74,7 @@ export type {
   LeaseOpenedEvent,
   LimitsChangedEvent,
   RefusedEvent,
+  ThresholdEvent,
   UnavailableEvent,
   WaitBeganEvent,
   WaitEndedEvent,

@@ -15,11 +15,13 @@ import {
   claimsOf,
   debitsOf,
   heldAt,
+  notPassed,
   type Share,
   sharesOf,
   without,
   withReturned,
 } from "./ledger.ts";
+import { withPassed } from "./passed.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /**
@@ -112,7 +114,7 @@ class ChangeDraft implements LeaseChange {
     this.key = key?.mark;
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
-    this.#shares = taken.length > 0 ? taken : debitsOf(record, plan.debits);
+    this.#shares = taken.length > 0 ? taken : notPassed(record, debitsOf(record, plan.debits));
     this.moves = taken.length > 0 ? this.#takes() : this.#difference();
   }
 
@@ -125,7 +127,7 @@ class ChangeDraft implements LeaseChange {
       ...this.#plan.to,
       version: this.version + 1,
       writer: this.writer,
-      resources: withReturned(charge.resources, this.#plan.returns),
+      resources: withPassed(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
       holdings: charge.holdings,
     };
     this.made = { next, charge };

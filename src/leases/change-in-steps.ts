@@ -7,6 +7,7 @@ import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-pl
 import { Charging } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
 import { heldAt, without, withReturned } from "./ledger.ts";
+import { withPassed } from "./passed.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 type GiveBack = Pick<ChangePlan, "returns" | "reason">;
@@ -43,7 +44,7 @@ export class ChangesInSteps implements ChangeAttempts {
       ...plan.to,
       version: record.version + 1,
       writer: this.#deps.engine.random.id(),
-      resources: withReturned(charge.resources, plan.returns),
+      resources: withPassed(withReturned(charge.resources, plan.returns), plan.passes),
       holdings: charge.holdings,
     };
     const reply = await this.#move(next, plan, key?.finishOf(next, charge));

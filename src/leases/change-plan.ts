@@ -19,6 +19,8 @@ export interface LeaseReturn extends LeaseHolding {
 /** What a change does to a lease; what it does not name stays. */
 export interface ChangePlan extends ChargePlan {
   readonly returns: readonly LeaseReturn[];
+  /** What changes of what passed by shadows, by measure; "none": nothing is left of it. Absent: nothing changes. */
+  readonly passes?: ResourceAmounts | "none";
   readonly reason: GaveBackEvent["reason"];
   /** What the lease holds before all this, where that is not what its record says: slots that were renewed. */
   readonly holdings?: readonly LeaseHolding[];

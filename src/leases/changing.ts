@@ -163,6 +163,7 @@ function expiry(record: LeaseRecord): ChangePlan {
     debits: [],
     takes: [],
     returns: record.onExpiry === "refund" ? allOf(record) : slotsBack(record),
+    ...(record.onExpiry === "refund" ? { passes: "none" as const } : {}),
     reason: "rollback",
     to: { status: "expired", closing: { atMs: record.expiresAtMs, by: "" } },
   };

@@ -2,6 +2,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
+import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import type { BucketPosition } from "../engine/lease-part.ts";
 import { exceededBy } from "../engine/refused.ts";
 import { standingsOf } from "../engine/standing.ts";
@@ -14,6 +15,7 @@ import {
   claimsOf,
   debitsOf,
   heldAt,
+  notPassed,
   positionsIn,
   type ResourceAmounts,
   type Share,
@@ -21,6 +23,7 @@ import {
   withMore,
   withSeen,
 } from "./ledger.ts";
+import { withMorePassed } from "./passed.ts";
 import { seenIn } from "./record-of.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
@@ -80,7 +83,7 @@ export class Charging {
   }
 
   async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
-    const shares = debitsOf(record, amounts);
+    const shares = notPassed(record, debitsOf(record, amounts));
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
@@ -104,7 +107,7 @@ export class Charging {
     if (got.length === 0) return;
     await this.#deps.acquirer.client.giveBack(
       got.map(({ ticket, held }) => ({ ...held, ticket })),
-      got.map(({ share }) => share.amounts),
+      got.map(({ share, ticket }) => withoutShadowed(share.amounts, ticket.shadowed)),
       "rollback",
     );
   }
@@ -122,9 +125,12 @@ export function chargeOf(
     const position = positionsIn(record.resources[share.at[0]] as LeaseResourceRecord)[share.at[1]] as BucketPosition;
     const seen = state === undefined ? undefined : seenIn(held, state, { position, nowMs: at.nowMs });
     const level = { bucket: held.bucket, set: held.set, level: position.level };
+    const taken = { at: share.at, amounts: withoutShadowed(share.amounts, ticket.shadowed) };
+    const passed = { at: share.at, amounts: onlyShadowed(share.amounts, ticket.shadowed) };
+    const resources = withMorePassed(charge.resources, passed);
     charge = {
-      holdings: withMore(charge.holdings, share, ticket),
-      resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),
+      holdings: withMore(charge.holdings, taken, ticket),
+      resources: seen === undefined ? resources : withSeen(resources, share.at, seen),
       standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
     };
   }

@@ -73,7 +73,7 @@ function partsOf(
     // Resources that share a total have taken from it once, all of theirs together.
     const take = all.flatMap((one) => (one.bucket.id === bucket.id ? one.take : []));
     const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, named(take), nowMs, calendar, holdMs);
-    return { kind: "taken", state, ticket };
+    return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
   };
   return parts.map(({ resource, demands }) => ({
     ...{ resource, demands, takenAtMs: nowMs },

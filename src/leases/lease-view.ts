@@ -3,6 +3,7 @@ import { measureIn } from "../domain/measures.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Availability } from "../engine/availability.ts";
 import { heldOf } from "./ledger.ts";
+import { shadowedOn } from "./passed.ts";
 
 /** A lease as its callers see it. JSON-safe: whole tokens, milliseconds. */
 export interface LeaseView {
@@ -20,6 +21,8 @@ export interface LeaseView {
   readonly degraded: string | false;
   /** Soft limits of all levels below zero, as they were last seen: `day` of the entity, `day^1` one level up. */
   readonly overdrawn: readonly string[];
+  /** Shadow limits of all levels that would have refused it: `tpm` of the entity, `tpm^1` one level up. Nothing was taken of them. */
+  readonly shadowed: readonly string[];
   readonly bypassed: boolean;
   /** Null where there is no lease. */
   readonly expiresAtMs: number | null;
@@ -43,6 +46,7 @@ export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
     also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, tokensOf(held[i + 1])])),
     degraded: false,
     overdrawn: own.overdrawn,
+    shadowed: shadowedOn(own),
     bypassed: own.levels[0]?.bypass ?? false,
     expiresAtMs,
     onExpiry,

@@ -111,6 +111,7 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
         if (!isSame(holding.at, [i, level])) continue;
         for (const { limit, milli } of holding.held) own.set(limit, (own.get(limit) ?? 0) + milli);
       }
+      for (const { limit, milli } of of.passed ?? []) own.set(limit, (own.get(limit) ?? 0) + milli);
       // Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
       const slots = new Set(limits.filter(isOfSlots).map(({ name }) => name));
       for (const [limit, milli] of [...own].sort(([a], [b]) => Number(slots.has(b)) - Number(slots.has(a)))) {
@@ -139,6 +140,16 @@ export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
       return due.length === 0 ? [] : [{ at: [resource, level] as const, amounts: due }];
     }),
   );
+}
+
+/** The shares without those of limits that the lease passed by. */
+export function notPassed({ resources }: LeaseRecord, shares: readonly Share[]): readonly Share[] {
+  return shares.flatMap(({ at, amounts }) => {
+    const passed = resources[at[0]]?.levels[at[1]]?.passed;
+    if (passed === undefined) return [{ at, amounts }];
+    const due = amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
+    return due.length === 0 ? [] : [{ at, amounts: due }];
+  });
 }
 
 /** What each level is debited. Nobody owes slots. */
@@ -179,7 +190,7 @@ export function compacted(record: LeaseRecord): LeaseRecord {
 
 /** What is given back of which holdings of a compacted lease, at most what is held. */
 export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly LeaseHolding[] {
-  return sharesOf(record, amounts).flatMap(({ at, amounts: due }) =>
+  return notPassed(record, sharesOf(record, amounts)).flatMap(({ at, amounts: due }) =>
     returnsOfHoldings(holdingsAt(record.holdings, at), due)
       .filter(({ held }) => held.length > 0)
       .map((one) => ({ at, ...one })),

@@ -3,6 +3,7 @@ import { PLAIN_TICKET } from "../domain/give-back.ts";
 import { withTaken } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
+import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { availabilityOf } from "../engine/availability.ts";
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf } from "../engine/lease-part.ts";
@@ -43,21 +44,24 @@ export function draftedRecord(
 export function recordOf(parts: readonly RecordedPart[], terms: LeaseTerms): LeaseRecord {
   const resources: LeaseResourceRecord[] = [];
   const holdings: LeaseHolding[] = [];
-  for (const [i, { resource, demands, taken, takenAtMs }] of parts.entries()) {
+  for (const [i, { resource, demands, taken: answers, takenAtMs }] of parts.entries()) {
     let next = 0;
     const levels: LeaseLevel[] = [];
     let overdrawn: readonly string[] = [];
     const positions = positionsOf(demands.map(({ bucket }) => bucket));
     for (const [level, demand] of demands.entries()) {
-      const answer = demand.take.length === 0 ? undefined : (taken[next++] as TakenAnswer);
+      const answer = demand.take.length === 0 ? undefined : (answers[next++] as TakenAnswer);
       const seen =
         answer === undefined
           ? undefined
           : seenIn(demand, answer.state, { position: positions[level] as BucketPosition, nowMs: takenAtMs });
       if (seen !== undefined) overdrawn = [...overdrawn, ...seen.overdrawn];
-      levels.push(levelOf(demand, seen?.limits ?? []));
+      const passed = onlyShadowed(demand.take, answer?.shadowed ?? []);
+      const own = levelOf(demand, seen?.limits ?? []);
+      levels.push(passed.length === 0 ? own : { ...own, passed });
       if (answer === undefined) continue;
-      for (const held of withTaken([], demand.take, answer.ticket)) holdings.push({ at: [i, level], ...held });
+      const taken = withoutShadowed(demand.take, answer.shadowed);
+      for (const held of withTaken([], taken, answer.ticket)) holdings.push({ at: [i, level], ...held });
     }
     resources.push({ resource, levels, overdrawn });
   }

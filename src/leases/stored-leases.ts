@@ -129,7 +129,8 @@ export class StoredLeases {
       if (record.status === "rolledBack") return "done";
       requireOpen(record);
       const closing = { atMs: nowMs, by: "rollback" };
-      return { ...NO_CHARGE, returns: allOf(record), reason: "rollback", to: { status: "rolledBack", closing } };
+      const to = { status: "rolledBack", closing } as const;
+      return { ...NO_CHARGE, returns: allOf(record), passes: "none", reason: "rollback", to };
     };
     return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
   }
@@ -162,7 +163,8 @@ export class StoredLeases {
     return this.#keyed({ leaseId, idempotencyKey, asks: { release: amounts, also } }, (record) => {
       requireOpen(record);
       const back = amountsOf(record, { own: amounts, also }, "release");
-      return { ...NO_CHARGE, returns: returnsOf(record, back), reason: "release", to: {} };
+      const passes = back.map((some) => some.map(({ limit, milli }) => ({ limit, milli: -milli })));
+      return { ...NO_CHARGE, returns: returnsOf(record, back), passes, reason: "release", to: {} };
     });
   }
 
@@ -329,5 +331,5 @@ function byDifference(record: LeaseRecord, differences: ResourceAmounts): Change
   const less = differences.map((amounts) =>
     amounts.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli })),
   );
-  return { debits, takes: NOTHING, returns: returnsOf(record, less), reason: "adjust", to: {} };
+  return { debits, takes: NOTHING, returns: returnsOf(record, less), passes: differences, reason: "adjust", to: {} };
 }

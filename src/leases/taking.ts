@@ -65,7 +65,7 @@ export class LeaseTaking {
     const view: LeaseView = {
       ...{ leaseId: null, namespace: this.#deps.namespace, entityId: asked.entityId, resource: asked.resource },
       ...{ status: "settled", consumed: lease.consumed, also: Object.fromEntries(also), degraded: lease.degraded },
-      ...{ overdrawn: [], bypassed: false, expiresAtMs: null, onExpiry, limits: [] },
+      ...{ overdrawn: [], shadowed: [], bypassed: false, expiresAtMs: null, onExpiry, limits: [] },
     };
     return { answer: { lease: view, standings: [] }, isKept: false };
   }

@@ -6,6 +6,7 @@ import type { Ticket } from "../domain/give-back.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
@@ -15,7 +16,7 @@ export interface Claim extends LimitedBucket {
   readonly limits?: readonly Limit[];
   /** Let through and counted as usage; nothing is debited, and nothing can be short. */
   readonly bypass: boolean;
-  /** So many percent of every hard limit that it takes from must be left after it; absent: nothing must. */
+  /** So many percent of every limit that it takes from, but for soft ones, must be left after it; absent: nothing must. */
   readonly leavePercent?: number;
   /** How long the slots that it takes are held, in ms; absent, or above a limit's own: as long as the limit says. */
   readonly holdMs?: number;
@@ -47,7 +48,7 @@ export interface CallContext {
 
 /**
  * `undoes`: the request that took it was refused elsewhere, so that everything is to be as if it had never been: its count and
- * its overdrafts, and a window that it opened. Also where it took nothing.
+ * its overdrafts, what shadows would have refused of it, and a window that it opened. Also where it took nothing.
  */
 export interface CreditContext extends CallContext {
   readonly undoes?: "request";
@@ -113,6 +114,8 @@ export interface TakenAnswer {
   readonly kind: "taken";
   readonly state: BucketState;
   readonly ticket: Ticket;
+  /** The shadow limits that would have refused the claim: of them nothing was taken. The ticket names them too. */
+  readonly shadowed: readonly string[];
   readonly readingMs?: number;
 }
 
@@ -205,6 +208,13 @@ export interface BucketStore {
    * within a take. The answer ends that. Absent where that cannot happen.
    */
   watchReturns?(listener: (returned: Returned) => void): () => void;
+  /**
+   * Calls the listener when a take or a debit of this object has reached a percentage of a limit (`notifyAt`), once the mark of it
+   * is stored: so each is told at most once, by one process. The answer ends that. Only with `Store.tellsThresholds`.
+   */
+  watchThresholds?(listener: (crossed: Crossed) => void): () => void;
+  /** Resolves when what takes have reached so far is told, or will never be. Absent: it is told when a take is answered. */
+  thresholdsTold?(): Promise<void>;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Which buckets there are, of one entity or of all: by entity id, then by resource. */

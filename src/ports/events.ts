@@ -18,6 +18,8 @@ export interface AcquiredEvent {
    * `also`: a further resource. `total`: the limits of a level over all resources, with the resource `"*"`.
    */
   readonly role: "entity" | "parent" | "also" | "total";
+  /** Names of the shadow limits that would have refused it: `consumed` has nothing of them. Absent: none. */
+  readonly shadowed?: readonly string[];
   /** For the role `entity`: how long the request waited for tokens, in ms. Absent: it did not wait. */
   readonly waitedMs?: number;
   /** The `requestId` of the request. */
@@ -77,6 +79,31 @@ export interface ChargedEvent {
   readonly amounts: Readonly<Record<string, number>>;
   /** The call of the lease: `adjust` upwards, or `consume`. */
   readonly reason: "adjust" | "consume";
+}
+
+/**
+ * A percentage of a limit was reached (`notifyAt`). Each is told at most once a period of a quota, by one process; of a limit that
+ * refills, once each time that it is reached anew.
+ */
+export interface ThresholdEvent {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** Whose limit it is. */
+  readonly entityId: string;
+  /** On which resource; `"*"`: a total over all resources. */
+  readonly resource: string;
+  /** The name of the limit. */
+  readonly limit: string;
+  /** The percentage that was reached, one of `notifyAt`. */
+  readonly percent: number;
+  /** Whole tokens that are used, rounded up. */
+  readonly used: number;
+  /** Whole tokens: the capacity in force, with what was topped up. */
+  readonly capacity: number;
+  /** When, in ms since the Unix epoch. */
+  readonly atMs: number;
+  /** When the quota resets, in ms since the Unix epoch. Absent: it refills, or is a limit of what runs at once. */
+  readonly resetsAtMs?: number;
 }
 
 /** An outage of the store blocked a request, or a lease that wanted more. */
@@ -217,6 +244,7 @@ export interface Events {
   readonly refused: Channel<RefusedEvent>;
   readonly gaveBack: Channel<GaveBackEvent>;
   readonly charged: Channel<ChargedEvent>;
+  readonly threshold: Channel<ThresholdEvent>;
   readonly unavailable: Channel<UnavailableEvent>;
   readonly degraded: Channel<DegradedEvent>;
   readonly limitsChanged: Channel<LimitsChangedEvent>;

@@ -51,6 +51,8 @@ export interface Store {
   readonly clock?: Clock;
   /** The most buckets that a request with `atomic` can take from; `Infinity`: any number. */
   readonly atomicBucketsMax: number;
+  /** Whether its buckets keep marks of what was told of a limit (`notifyAt`). Absent: such limits are refused. */
+  readonly tellsThresholds?: true;
   /** Its namespaces. */
   readonly namespaces: NamespaceStore;
   /** The data of one namespace, by its id. A limiter asks once. */

@@ -208,7 +208,12 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
-    return { kind: "taken", state: wholeAround(this.context, imageAfterJob(claim, outcome)), ticket };
+    return {
+      kind: "taken",
+      state: wholeAround(this.context, imageAfterJob(claim, outcome)),
+      ticket,
+      shadowed: ticket.shadowed,
+    };
   }
 
   /** Whether a claim can be taken as it is: its bucket is known, in one piece, and not known to be short. */

@@ -32,6 +32,7 @@ export function answerAtOnce(
       also: Object.fromEntries(others.map(({ resource: name }) => [name, lease.resource(name).consumed])),
       degraded,
       overdrawn: degraded === false && isSoft ? lease.overdrawn : [],
+      shadowed: parts.some(({ isShadowed }) => isShadowed) ? lease.shadowed : [],
       bypassed: lease.bypassed,
       expiresAtMs: null,
       onExpiry: about.onExpiry,

@@ -18,6 +18,10 @@ export class Metrics {
   readonly #names = new Map<string, Set<string>>();
   readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by result.");
   readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
+  readonly #wouldRefuse = new Counter(
+    "zael_would_refuse_total",
+    "Requests that a shadow limit would have refused, at every level.",
+  );
   readonly #degraded = new Counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
   readonly #holdsLost = new Counter(
     "zael_holds_lost_total",
@@ -46,6 +50,7 @@ export class Metrics {
     switch (channel) {
       case "acquired":
         this.#moved("taken", event.consumed, at);
+        for (const limit of event.shadowed ?? []) this.#wouldRefuse.add({ limit, ...at }, 1);
         break;
       case "charged":
         this.#moved("taken", event.amounts, at);
@@ -103,7 +108,7 @@ export class Metrics {
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
-      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#holdsLost],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse, this.#holdsLost],
     ];
     return families.map((family) => family.text(isShown)).join("");
   }

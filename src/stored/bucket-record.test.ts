@@ -85,7 +85,7 @@ test("a soft limit below zero counts an overdraft", () => {
 test("a debit goes below zero, and a give-back takes it out of usage again", () => {
   const claim = claimOn([rpm], {});
   const amounts = [{ limit: "rpm", milli: 12_000 }];
-  const debited = debitedFrom(undefined, held(claim), amounts, at(NOON)) as BucketRecord;
+  const debited = debitedFrom(undefined, held(claim), amounts, at(NOON)).after as BucketRecord;
   assert.deepEqual(tokensOf(debited), [["rpm", -2_000]]);
   const back = creditedTo(debited, held(claim), amounts, {}, at(NOON));
   assert.deepEqual(tokensOf(back), [["rpm", 10_000]]);

@@ -14,7 +14,9 @@ import {
   countedOfTake,
   countedOfTime,
   credited,
+  type Decided,
   debited,
+  decided,
   heldCounts,
   type Planner,
   type RuleContext,
@@ -45,10 +47,13 @@ export function brought(record: BucketRecord | undefined, of: SourcedLimits, con
   return record === undefined ? newRecord(state, context.nowMs) : withState(record, state, context);
 }
 
-/** What a claim makes of a record: as it stands before, and after unless it does not fit. */
+/** What a claim makes of a record: as it stands before, as it is written to, and after unless it does not fit. */
 export interface TakenRecord {
   readonly before: BucketRecord;
+  readonly written: BucketRecord;
   readonly after: BucketRecord | undefined;
+  /** The claim without what it passes by. */
+  readonly claim: Decided;
 }
 
 export function takenFrom(
@@ -59,23 +64,25 @@ export function takenFrom(
 ): TakenRecord {
   const before = brought(record, claim, context);
   const written = by === "plan" ? before : withState(before, atWrite(before.state, context), context);
-  const state = taken(written.state, claim, context.nowMs);
-  if (state === undefined) return { before, after: undefined };
-  const amounts = context.countsUsage ? countedOfTake(state, claim, context.nowMs) : claim.take;
-  return { before, after: counted(written, state, { amounts, sign: 1, requests: 1 }, context) };
+  const due = decided(written.state, claim, context.nowMs);
+  const state = taken(written.state, due, context.nowMs);
+  if (state === undefined) return { before, written, after: undefined, claim: due };
+  const amounts = context.countsUsage ? countedOfTake(state, due, context.nowMs) : due.take;
+  return { before, written, after: counted(written, state, { amounts, sign: 1, requests: 1 }, context), claim: due };
 }
 
-/** Undefined: the debt would be too deep. */
+/** `after` is undefined where the debt would be too deep. */
 export function debitedFrom(
   record: BucketRecord | undefined,
   held: Held,
   amounts: readonly Amount[],
   context: RecordContext,
-): BucketRecord | undefined {
-  const before = writtenFor(record, held, context);
-  const state = debited(before.state, held, amounts, context.nowMs);
-  if (state === undefined) return undefined;
-  return counted(before, state, { amounts: countedOf(amounts, held.bypass), sign: 1, requests: 0 }, context);
+): Omit<TakenRecord, "before" | "claim"> {
+  const written = writtenFor(record, held, context);
+  const state = debited(written.state, held, amounts, context.nowMs);
+  if (state === undefined) return { written, after: undefined };
+  const counting = { amounts: countedOf(amounts, held.bypass), sign: 1, requests: 0 } as const;
+  return { written, after: counted(written, state, counting, context) };
 }
 
 /** What was given back is not usage, also where it comes too late for its period. */
@@ -189,8 +196,9 @@ export function isSound(
   if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
   if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota, slices } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, slices, told = 0 } = limits[i] as LimitState;
     const count = counts[i] as number;
+    if (!Number.isSafeInteger(told) || told < 0 || told > 100) return false;
     if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
     if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
     if (!slices.every(isSoundSlice)) return false;

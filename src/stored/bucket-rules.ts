@@ -17,10 +17,14 @@ import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import { type RenewedSlots, renewSlots, slotsOf } from "../domain/renew-slots.ts";
+import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
 import { timeOfEnded, timeOfGivenBack } from "../domain/slot-time.ts";
-import { countName } from "../domain/usage-counters.ts";
+import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/thresholds.ts";
+import { countName, type UsageCounter } from "../domain/usage-counters.ts";
 import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
+
+const NONE_SHADOWED: readonly string[] = Object.freeze([]);
 
 /** What a call on buckets goes by. */
 export interface RuleContext {
@@ -61,12 +65,26 @@ export function earlierOnSame(claims: readonly Claim[], index: number): number {
   return -1;
 }
 
+/** A claim of which is known what it passes by: `take` is what it takes of the other limits. */
+export interface Decided extends Claim {
+  /** The shadow limits that would have refused it; absent: none. */
+  readonly shadowed?: readonly string[];
+}
+
+/** What a claim asks of a bucket that stands for it: the claim itself, unless a shadow would refuse it. */
+export function decided(state: BucketState, claim: Claim, nowMs: number): Decided {
+  if (state.plain || claim.bypass) return claim;
+  const shadowed = shadowedOf(state, claim.take, nowMs, claim.leavePercent);
+  return shadowed.length === 0 ? claim : { ...claim, take: withoutShadowed(claim.take, shadowed), shadowed };
+}
+
 /** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
-export function taken(state: BucketState, claim: Claim, nowMs: number): BucketState | undefined {
+export function taken(state: BucketState, claim: Decided, nowMs: number): BucketState | undefined {
   const { take, bypass, leavePercent, holdMs } = claim;
   if (bypass) return touched(state);
   const isPlain = leavePercent === undefined && holdMs === undefined;
-  return isPlain ? takeFrom(state, take, nowMs) : takeBy(state, take, nowMs, claim);
+  const after = isPlain ? takeFrom(state, take, nowMs) : takeBy(state, take, nowMs, claim);
+  return after === undefined || after.plain ? after : withMarks({ before: state, after, amounts: take, nowMs });
 }
 
 /** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
@@ -76,7 +94,18 @@ export function debited(
   amounts: readonly Amount[],
   nowMs: number,
 ): BucketState | undefined {
-  return bypass ? touched(state) : debitFrom(state, amounts, nowMs);
+  if (bypass) return touched(state);
+  const after = debitFrom(state, amounts, nowMs);
+  return after && withMarks({ before: state, after, amounts, nowMs });
+}
+
+/** What a take or a debit that made this of a bucket has to tell; undefined: nothing. */
+export function toldBy(
+  take: Omit<BucketTake, "nowMs">,
+  { bucket, bypass }: Pick<Claim, "bucket" | "bypass">,
+  { nowMs, calendar }: RuleContext,
+): readonly Crossed[] | undefined {
+  return bypass || take.after.plain ? undefined : crossedBy({ ...take, nowMs }, bucket, calendar);
 }
 
 /** A renewal: what it makes of a bucket, or undefined where what it renews is held no more. */
@@ -95,10 +124,11 @@ export function credited(state: BucketState, held: Held, amounts: readonly Amoun
 }
 
 /** The answer to a claim that left this state. */
-export function takenAnswer(state: BucketState, claim: Claim, context: RuleContext): TakenAnswer {
-  const { take, bypass, holdMs } = claim;
+export function takenAnswer(state: BucketState, claim: Decided, context: RuleContext): TakenAnswer {
+  const { take, bypass, shadowed, holdMs } = claim;
   const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar, holdMs);
-  return { kind: "taken", state, ticket };
+  if (shadowed === undefined) return { kind: "taken", state, ticket, shadowed: NONE_SHADOWED };
+  return { kind: "taken", state, ticket: { ...ticket, shadowed }, shadowed };
 }
 
 /** The answer to a debit that left this state. */
@@ -112,12 +142,21 @@ export function debitAnswer(
   return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
 }
 
-/** What usage counts of a claim that left this state: its amounts, and what passed by a bypass or left a soft limit below zero. */
-export function countedOfTake(state: BucketState, { take, bypass }: Claim, nowMs: number): readonly Amount[] {
+/**
+ * What usage counts of a claim that left this state: its amounts, what passed by a bypass or left a soft limit below zero, and which
+ * shadows would have refused it.
+ */
+export function countedOfTake(state: BucketState, claim: Decided, nowMs: number): readonly Amount[] {
+  const { take, bypass, shadowed } = claim;
   if (bypass) return countedOf(take, bypass);
   const overdrawn = overdrawnOf(state, take, nowMs);
-  if (overdrawn.length === 0) return take;
-  return [...take, ...overdrawn.map((limit) => ({ limit: countName("overdrafts", limit), milli: 1000 }))];
+  if (overdrawn.length === 0 && shadowed === undefined) return take;
+  return [...take, ...onceEach("overdrafts", overdrawn), ...onceEach("wouldRefuse", shadowed ?? [])];
+}
+
+/** One request more for each of the limits. */
+function onceEach(counter: UsageCounter, limits: readonly string[]): readonly Amount[] {
+  return limits.map((limit) => ({ limit: countName(counter, limit), milli: 1000 }));
 }
 
 /** How slots come back that are given back. */

@@ -3,7 +3,7 @@ import { VersionError } from "../domain/errors.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { STORED } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
-import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
+import { isNotifyAt, MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
 import { shown } from "../domain/names.ts";
 import { isSoundCron } from "../domain/schedule-check.ts";
 
@@ -46,11 +46,12 @@ const SHOWN_MAX = 100;
 export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
   if (typeof value !== "object" || value === null) return false;
   const limit = value as Partial<Limit>;
-  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule } = limit;
+  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule, notifyAt } = limit;
   if (typeof name !== "string" || !isTokens(capacity) || !isTokens(refillAmount)) return false;
   if (counts !== undefined && typeof counts !== "string") return false;
   if (!isWhole(refillPeriodMs, 1, PERIOD_MAX_MS)) return false;
   if (STORED.some((kind) => limit[kind.field] !== undefined && !kind.isSound(limit, calendar))) return false;
+  if (notifyAt !== undefined && !isNotifyAt(notifyAt)) return false;
   if (schedule !== undefined && !Array.isArray(schedule)) return false;
   const windows: readonly unknown[] = schedule ?? [];
   return windows.every((window) => isSoundCron(window, "window", calendar));

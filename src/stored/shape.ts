@@ -12,9 +12,9 @@ export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
-   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; after them, three each, the slices
-   * that a limit keeps of when it counted how many are at once. The signature is 0 when it
-   * follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; an eighth is what was told of a limit
+   * that tells nothing at present; after it, three each, the slices that a limit keeps of when it counted how many are at once. The
+   * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
   readonly text: string;
@@ -33,11 +33,17 @@ export interface Shape {
     readonly slices: readonly Slice[];
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
+    /** It has `notifyAt`: what was told of it changes with takes, and stands beside its level. */
+    readonly isTelling: boolean;
+    /** Of one that is not telling: the highest percentage that was told of it in this period. 0: none. */
+    readonly told: number;
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
   /** How many of them count how many are at once. */
   readonly slotsCount: number;
+  /** How many of them are telling. */
+  readonly tellingCount: number;
 }
 
 type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
@@ -70,12 +76,17 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, slices }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told, slices }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
   const kept = slices.length === 0 || rulesOf(limit).holdsSlots ? NO_SLICES : slices;
-  const hasPast = rememberUntilMs !== 0 || resetsBefore !== 0 || kept.length > 0;
-  const past = hasPast ? [rememberUntilMs, resetsBefore, ...kept.flatMap(numbersOf)] : [];
+  const toldBefore = told !== undefined && limit.notifyAt === undefined ? told : 0;
+  const past =
+    toldBefore !== 0 || kept.length > 0
+      ? [rememberUntilMs, resetsBefore, toldBefore, ...kept.flatMap(numbersOf)]
+      : rememberUntilMs === 0 && resetsBefore === 0
+        ? []
+        : [rememberUntilMs, resetsBefore];
   if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
   return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
 }
@@ -140,19 +151,22 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 function parsed(text: string, [head, ...rows]: Rows): Shape {
   const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
   const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
-    const [rememberUntilMs = 0, resetsBefore = 0, ...kept] = past;
+    const [rememberUntilMs = 0, resetsBefore = 0, told = 0, ...kept] = past;
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
     const { marks, holdsSlots } = rulesOf(limit);
-    const known = { name: limit.name, limit, terms, configured: configured === 1 };
-    const slices = slicesIn(kept);
-    return { ...known, isQuota: marks !== undefined, holdsSlots, slices, rememberUntilMs, resetsBefore };
+    return {
+      ...{ name: limit.name, limit, terms, configured: configured === 1, rememberUntilMs, resetsBefore },
+      ...{ isQuota: marks !== undefined, holdsSlots, slices: slicesIn(kept) },
+      ...{ isTelling: limit.notifyAt !== undefined, told },
+    };
   });
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
   const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
-  const own = signature === 0 ? signatureOf(limits) : signature;
-  return { text, signature: own, changedMs, limits, quotaCount, slotsCount };
+  const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
+  const shown = signature === 0 ? signatureOf(limits) : signature;
+  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount };
 }

@@ -19,7 +19,7 @@ export interface RowForm {
 }
 
 /** Slots of one limit, by its place among the limits, that are held until one instant. */
-export interface SliceLevel {
+interface SliceLevel {
   readonly limit: number;
   readonly place: number;
   readonly endMs: number;

@@ -12,7 +12,7 @@ import type { BucketRecord } from "../stored/bucket-record.ts";
 // slice it is follows from the form of the row, never from how much is held in it: that others change all the time.
 
 /** Slots in a slice. */
-export interface SlotMove extends SliceName {
+interface SlotMove extends SliceName {
   /** The place of their limit. */
   readonly limit: number;
   readonly milli: number;

@@ -28,6 +28,7 @@ export function usageContract(suite: Suite): void {
       requests: 2,
       overdrafts: {},
       bypassed: {},
+      wouldRefuse: {},
       heldMs: {},
     });
   });

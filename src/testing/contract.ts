@@ -23,7 +23,9 @@ import { policiesContract } from "./contract-policies.ts";
 import { refusalContract } from "./contract-refusals.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
+import { shadowContract } from "./contract-shadow.ts";
 import { switchesContract } from "./contract-switches.ts";
+import { thresholdsContract } from "./contract-thresholds.ts";
 import { usageContract } from "./contract-usage.ts";
 
 /**
@@ -56,6 +58,8 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
     under("how many are at once", holdsContract);
     under("how many are at once, when limits change", changedHoldsContract);
   }
+  under("thresholds", thresholdsContract);
+  if (!suite.gaps.has("shadow")) under("shadow limits", shadowContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

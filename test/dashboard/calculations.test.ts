@@ -27,7 +27,15 @@ import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
 
-const held = { limit: "rpm", counts: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
+const held = {
+  limit: "rpm",
+  counts: "rpm",
+  available: 10,
+  capacity: 60,
+  kind: "drip",
+  soft: false,
+  shadow: false,
+} as const;
 
 test("a level rises by whole tokens with time, up to the capacity and no further", () => {
   const rate = { amount: 60, periodMs: 60_000 };
@@ -219,7 +227,7 @@ test("an audit event's old values are found further down the trail, on the same 
 const HOUR_MS = 3_600_000;
 const snapshot = (entityId: string, hour: number, tpm: number, resource = "gpt-4"): UsageSnapshot => ({
   ...{ entityId, resource, window: "hourly", windowStartMs: hour * HOUR_MS, windowEndMs: (hour + 1) * HOUR_MS },
-  ...{ counters: { tpm }, requests: 1, overdrafts: {}, bypassed: {}, heldMs: {} },
+  ...{ counters: { tpm }, requests: 1, overdrafts: {}, bypassed: {}, wouldRefuse: {}, heldMs: {} },
 });
 
 test("usage becomes a series for each entity, with 0 where nothing was used, the largest first", () => {

@@ -180,7 +180,7 @@ function exercised(): Metrics {
   const metrics = new Metrics({ version: "1.0.0", store: "memory" });
   const at = { namespace: "default", entityId: "key-1", resource: "api" };
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
-  const primary = { ...status, kind: "drip", soft: false, retryAfterMs: 1 } as const;
+  const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
   metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
@@ -239,7 +239,7 @@ function instrumentsMade() {
   const metrics = new LimiterMetrics(meter as never, { entityId: false });
   const at = { namespace: "default", entityId: "key-1", resource: "api" };
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
-  const primary = { ...status, kind: "drip", soft: false, retryAfterMs: 1 } as const;
+  const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
   metrics.acquired({ ...at, consumed: { rpm: 1 }, role: "entity" });
   metrics.refused({ ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false });
   metrics.acquireEnded({ ...at, result: "acquired", durationMs: 1, store: "memory" });

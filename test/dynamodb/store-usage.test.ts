@@ -39,6 +39,7 @@ await describeDynamo("usage as the original's aggregator writes it", (dynamodb) 
             requests: 3,
             overdrafts: { rpm: 2 },
             bypassed: {},
+            wouldRefuse: {},
             heldMs: {},
           },
         ]);

@@ -40,6 +40,7 @@ const PRIMARY = {
   exceeded: true,
   kind: "drip",
   soft: false,
+  shadow: false,
   retryAfterMs: 1_900,
 } as const;
 

@@ -13,6 +13,7 @@ import type {
   LeaseOpenedEvent,
   LimitsChangedEvent,
   RefusedEvent,
+  ThresholdEvent,
   UnavailableEvent,
   WaitBeganEvent,
   WaitEndedEvent,
@@ -25,6 +26,7 @@ interface EventOf extends Record<Names[keyof Names], object> {
   readonly "zae-limiter:refused": RefusedEvent;
   readonly "zae-limiter:gave-back": GaveBackEvent;
   readonly "zae-limiter:charged": ChargedEvent;
+  readonly "zae-limiter:threshold": ThresholdEvent;
   readonly "zae-limiter:unavailable": UnavailableEvent;
   readonly "zae-limiter:degraded": DegradedEvent;
   readonly "zae-limiter:limits-changed": LimitsChangedEvent;

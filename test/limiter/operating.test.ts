@@ -23,7 +23,7 @@ for (const [name, open] of EVERY_STORE) {
     await take("a", "gpu", { day: 12 });
     await clock.advance(10_000);
     const rpm = (available: number) => [
-      { limit: "rpm", counts: "rpm", available, capacity: 60, kind: "drip", soft: false },
+      { limit: "rpm", counts: "rpm", available, capacity: 60, kind: "drip", soft: false, shadow: false },
     ];
     const aOnApi = { entityId: "a", resource: "api", limits: rpm(10) };
     const bOnApi = { entityId: "b", resource: "api", limits: rpm(40) };

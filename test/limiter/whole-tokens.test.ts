@@ -130,6 +130,7 @@ test("the page counts on from what it was told, and shows no debt as paid before
         counts: "n",
         kind: "drip",
         soft: false,
+        shadow: false,
         available: Math.floor(milli / 1000),
         capacity: 10,
       };

@@ -171,6 +171,7 @@ test("a session begins with its first use, and a refusal says when it ends", asy
     exceeded: true,
     kind: "session",
     soft: false,
+    shadow: false,
     resetsAtMs: at("2026-06-01T15:15:00Z"),
     retryAfterMs: at("2026-06-01T15:15:00Z") - at("2026-06-01T12:00:00Z"),
   });

@@ -86,7 +86,15 @@ test("fields that came with a lease or an error over the network are passed on i
   assert.match(rateLimitHeaders(remote, { levels: "all" }).ratelimit ?? "", /"rpm\^1";r=70;t=18/);
   assert.equal(rateLimitHeaders(remote, { headers: "legacy" })["x-ratelimit-reset"], String(NOON_MS / 1000 + 7));
   const status = { entityId: "key-1", resource: "api", limit: "rpm", counts: "rpm", available: 0, capacity: 60 };
-  const primary = { ...status, requested: 1, exceeded: true, kind: "drip", soft: false, retryAfterMs: 1500 } as const;
+  const primary = {
+    ...status,
+    requested: 1,
+    exceeded: true,
+    kind: "drip",
+    soft: false,
+    shadow: false,
+    retryAfterMs: 1500,
+  } as const;
   const error = new RateLimitExceeded({ statuses: [primary], primary, retryAfterMs: 1500 });
   carryFields(error, { policy: '"rpm";q=60;w=60', state: '"rpm";r=0;t=2', atMs: NOON_MS });
   assert.deepEqual(rateLimitHeaders(error), {

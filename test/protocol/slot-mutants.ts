@@ -94,6 +94,13 @@ export const SLOT_MUTANTS: Readonly<Record<string, Spoiled>> = {
         ),
     }),
 
+  "an epoch that is set back and keeps the beginning": rewriting((write) => {
+    const pinned = write.when.flat().find(({ name, is }) => name === RF && is === "=");
+    const epochMs = pinned !== undefined && "value" in pinned ? Number(pinned.value) : 0;
+    const isBack = Number(write.set[RF] ?? epochMs) < epochMs;
+    return isBack ? { ...write, set: kept(write.set, (name) => name !== rn) } : write;
+  }),
+
   "a create that is sent twice with one birth": rewriting((write) => {
     if (write.kind !== "put" || !(rn in write.set)) return write;
     return { ...write, set: { ...write.set, [rn]: 64, [BN]: 1 } };

@@ -280,6 +280,7 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
     capacity: 20_000,
     kind: "drip",
     soft: false,
+    shadow: false,
   });
   assert.equal((await call("GET", `${NS}/buckets?entityId=nobody`)).body.items.length, 0);
   const usage = await call("GET", `${NS}/usage?window=hourly&entityId=key-1`);

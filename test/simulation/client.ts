@@ -277,6 +277,7 @@ const quietEvents: Events = {
   refused: quiet,
   gaveBack: quiet,
   charged: quiet,
+  threshold: quiet,
   unavailable: quiet,
   degraded: quiet,
   limitsChanged: quiet,

@@ -1,4 +1,4 @@
-import type { PeriodPin, Ticket } from "../../src/domain/give-back.ts";
+import { type PeriodPin, PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import { storedTicket } from "../../src/domain/stored-ticket.ts";
 import type { ModelPeriod, ModelPins } from "../../src/testing/model-bucket.ts";
 
@@ -37,5 +37,5 @@ export class PinBook {
 }
 
 function textOf(bucketId: string, { milli: _, ...pin }: PeriodPin): string {
-  return `${bucketId} ${JSON.stringify(storedTicket({ pins: [pin], overdrawn: [], opened: [] }))}`;
+  return `${bucketId} ${JSON.stringify(storedTicket({ ...PLAIN_TICKET, pins: [pin] }))}`;
 }

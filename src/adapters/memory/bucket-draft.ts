@@ -17,7 +17,9 @@ import {
   renewedSlots,
   type SlotsBack,
   standing,
+  toldBy,
 } from "../../stored/bucket-rules.ts";
+import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import type { BucketCell } from "./data.ts";
 import type { UsageCounter } from "./hour-usage.ts";
 
@@ -29,6 +31,7 @@ export interface DraftedBuckets {
   /** The cell of a bucket, made where there is none. */
   cellOf(key: BucketKey): BucketCell;
   contextAt(nowMs: number): RuleContext;
+  readonly thresholds: ThresholdListeners;
 }
 
 /** Debits and credits that are made together: each is worked out on what those before it left; `commit` writes all of them. */
@@ -52,6 +55,8 @@ export class BucketDraft {
     if (state === undefined) return { kind: "tooDeep" };
     this.#put(held.bucket, state);
     this.#countAs(held.bucket, countedOf(amounts, held.bypass), 1);
+    const told = toldBy({ before, after: state, amounts }, held, context);
+    if (told !== undefined) this.#writes.push(() => this.#buckets.thresholds.tell(told));
     return debitAnswer(state, held, amounts, context);
   }
 

@@ -4,6 +4,7 @@ import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operat
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
 import type {
   Answer,
   BucketOwner,
@@ -26,14 +27,18 @@ import {
   atWrite,
   countedOfTake,
   countedOfTime,
+  type Decided,
+  decided,
   earlierOnSame,
   type Planner,
   type RuleContext,
   standing,
   taken,
   takenAnswer,
+  toldBy,
 } from "../../stored/bucket-rules.ts";
 import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
+import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
@@ -54,6 +59,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #usage: UsageCounter | undefined;
   readonly #drafted: DraftedBuckets;
   readonly #leases: LeaseRecords;
+  readonly #thresholds = new ThresholdListeners();
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
@@ -69,6 +75,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       find: (key) => this.#data.buckets.get(key.id),
       cellOf: (key) => this.#cell(key),
       contextAt: (nowMs) => this.#at(nowMs),
+      thresholds: this.#thresholds,
     };
   }
 
@@ -101,19 +108,28 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       return [this.#takeOne(claims[0] as Claim, context)];
     const before = claims.map((claim) => standing(this.#stateOf(claim), claim, context));
     const after: (BucketState | undefined)[] = [];
+    const met: BucketState[] = [];
+    const dues: Decided[] = [];
     for (let i = 0; i < claims.length; i++) {
       const claim = claims[i] as Claim;
       const earlier = earlierOnSame(claims, i);
       const state =
         earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? before[earlier], claim, context);
-      after.push(taken(by === "plan" ? state : atWrite(state, context), claim, nowMs));
+      const written = by === "plan" ? state : atWrite(state, context);
+      const due = decided(written, claim, nowMs);
+      met.push(written);
+      dues.push(due);
+      after.push(taken(written, due, nowMs));
     }
     if (after.includes(undefined)) {
       return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined, nowMs));
     }
-    const answers = claims.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
+    const answers = dues.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
     write?.(answers);
-    for (const [i, claim] of claims.entries()) this.#store(claim, after[i] as BucketState, nowMs);
+    for (const [i, claim] of dues.entries()) this.#store(claim, after[i] as BucketState, nowMs);
+    for (const [i, claim] of dues.entries()) {
+      this.#tell(claim, met[i] as BucketState, after[i] as BucketState, context);
+    }
     return answers;
   }
 
@@ -135,8 +151,10 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const { bucket, set, origin } = of;
     const claim = { bucket, set, origin, take, bypass: false };
     const context = this.#at(nowMs);
-    const after = taken(standing(this.#stateOf(claim), claim, context), claim, nowMs);
-    return after === undefined ? undefined : this.#taken(claim, after, context);
+    const before = standing(this.#stateOf(claim), claim, context);
+    const due = decided(before, claim, nowMs);
+    const after = taken(before, due, nowMs);
+    return after === undefined ? undefined : this.#taken(due, before, after, context);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
@@ -163,6 +181,10 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   /** Debits and credits that are made together. */
   draftAt(nowMs: number): BucketDraft {
     return new BucketDraft(this.#drafted, nowMs);
+  }
+
+  watchThresholds(listener: (crossed: Crossed) => void): () => void {
+    return this.#thresholds.watch(listener);
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): OperationReply {
@@ -245,16 +267,23 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
 
   #takeOne(claim: Claim, context: RuleContext): Answer {
     const before = standing(this.#stateOf(claim), claim, context);
-    const after = taken(before, claim, context.nowMs);
-    return after === undefined ? this.#refuse(claim, before, false, context.nowMs) : this.#taken(claim, after, context);
+    const due = decided(before, claim, context.nowMs);
+    const after = taken(before, due, context.nowMs);
+    if (after === undefined) return this.#refuse(claim, before, false, context.nowMs);
+    return this.#taken(due, before, after, context);
   }
 
-  #taken(claim: Claim, state: BucketState, context: RuleContext): TakenAnswer {
+  #taken(claim: Decided, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
     this.#store(claim, state, context.nowMs);
+    this.#tell(claim, before, state, context);
     return takenAnswer(state, claim, context);
   }
 
-  #store(claim: Claim, state: BucketState, nowMs: number): void {
+  #tell(claim: Claim, before: BucketState, after: BucketState, context: RuleContext): void {
+    if (!after.plain) this.#thresholds.tell(toldBy({ before, after, amounts: claim.take }, claim, context));
+  }
+
+  #store(claim: Decided, state: BucketState, nowMs: number): void {
     const cell = this.#cell(claim.bucket);
     this.#countTime(cell, state, nowMs);
     cell.state = state;

@@ -26,6 +26,7 @@ const leftMilli: number[] = [];
 export class OwnedState implements TakenInPlace, SharedState {
   readonly kind = "taken";
   readonly ticket = PLAIN_TICKET;
+  readonly shadowed = PLAIN_TICKET.shadowed;
   readonly #owner: Owner;
   readonly #state: Omit<BucketState, "limits"> & { readonly limits: readonly OwnedLimit[] };
 

@@ -37,6 +37,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
   return {
     name: "memory",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
+    tellsThresholds: true,
     namespaces: new MemoryNamespaces(data),
     scope: (namespaceId) => {
       const buckets = new MemoryBuckets(data, namespaceId, calendar);

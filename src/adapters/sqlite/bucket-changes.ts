@@ -16,13 +16,23 @@ import {
   takenFrom,
   toppedUpRecord,
 } from "../../stored/bucket-record.ts";
-import { debitAnswer, earlierOnSame, type Planner, type SlotsBack, takenAnswer } from "../../stored/bucket-rules.ts";
+import {
+  debitAnswer,
+  earlierOnSame,
+  type Planner,
+  type SlotsBack,
+  takenAnswer,
+  toldBy,
+} from "../../stored/bucket-rules.ts";
+import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import type { BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */
 export interface RowsContext extends RecordContext {
   readonly rows: BucketRows;
   readonly namespace: NamespaceRows;
+  /** They are told after the commit. */
+  readonly thresholds: ThresholdListeners;
 }
 
 /** All claims or none. */
@@ -41,25 +51,28 @@ export function takeAll(context: RowsContext, claims: readonly Claim[], by: Plan
     drafts.push(draft);
   }
   return claims.map((claim, i) => {
-    const [slot, { before, after }] = [slots[i] as Slot, drafts[i] as TakenRecord];
+    const [slot, draft] = [slots[i] as Slot, drafts[i] as TakenRecord];
     return fitting
-      ? granted(context, slot, claim, after as BucketRecord)
-      : refused(context, slot, claim, before, after === undefined ? "short" : "skipped");
+      ? granted(context, slot, draft, draft.after as BucketRecord)
+      : refused(context, slot, claim, draft.before, draft.after === undefined ? "short" : "skipped");
   });
 }
 
 /** The same for one claim, as most are, without the lists that several need. */
 function takeOnly(context: RowsContext, claim: Claim, by: Planner): Answer {
   const slot = slotOf(context, claim);
-  const { before, after } = takenFrom(slot.row, claim, by, context);
-  return after === undefined ? refused(context, slot, claim, before, "short") : granted(context, slot, claim, after);
+  const draft = takenFrom(slot.row, claim, by, context);
+  const { before, after } = draft;
+  if (after === undefined) return refused(context, slot, claim, before, "short");
+  return granted(context, slot, draft, after);
 }
 
 export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): Debited {
   const slot = slotOf(context, held);
-  const row = debitedFrom(slot.row, held, amounts, context);
+  const { written, after: row } = debitedFrom(slot.row, held, amounts, context);
   if (row === undefined) return { kind: "tooDeep" };
   context.rows.put(slot, row);
+  tellLater(context, held, amounts, written, row);
   return debitAnswer(row.state, held, amounts, context);
 }
 
@@ -102,9 +115,22 @@ function operated({ rows }: RowsContext, slot: Slot, done: OperatedRecord): Oper
   return done;
 }
 
-function granted(context: RowsContext, slot: Slot, claim: Claim, row: BucketRecord): Answer {
+function granted(context: RowsContext, slot: Slot, { written, claim }: TakenRecord, row: BucketRecord): Answer {
   context.rows.put(slot, row);
+  if (!row.state.plain) tellLater(context, claim, claim.take, written, row);
   return takenAnswer(row.state, claim, context);
+}
+
+/** What was reached is told once it is committed; where it is not, nobody hears of it. */
+function tellLater(
+  context: RowsContext,
+  of: Pick<Claim, "bucket" | "bypass">,
+  amounts: readonly Amount[],
+  before: BucketRecord,
+  after: BucketRecord,
+): void {
+  const told = toldBy({ before: before.state, after: after.state, amounts }, of, context);
+  if (told !== undefined) context.rows.afterCommit(() => context.thresholds.tell(told));
 }
 
 /** Changed limits count from the moment they reach the bucket, granted or refused. A bucket that is not there stays so. */

@@ -61,6 +61,7 @@ export class BucketRows {
   /** What the rows were before, while work is under way that changes all of them or none. */
   #before: Map<Slot, Before> | undefined;
   #forgotten: { readonly slot: Slot; readonly count: HourCount }[] = [];
+  #afterCommit: (() => void)[] = [];
 
   constructor(connection: Connection, usage: UsageHours, calendar: CronCheck) {
     this.#usage = usage;
@@ -119,9 +120,23 @@ export class BucketRows {
     this.#forgotten.push({ slot, count });
   }
 
+  /** Calls back once what was put is committed, and never where it is not. */
+  afterCommit(callback: () => void): void {
+    this.#afterCommit.push(callback);
+  }
+
+  /** The transaction of what was written is committed. */
+  committed(): void {
+    if (this.#afterCommit.length === 0) return;
+    const callbacks = this.#afterCommit;
+    this.#afterCommit = [];
+    for (const callback of callbacks) callback();
+  }
+
   /** Runs work that puts several rows. When it throws, none of them is put. */
   allOrNone<Value>(work: () => Value): Value {
     const forgotten = this.#forgotten.length;
+    const afterCommit = this.#afterCommit.length;
     this.#before = new Map();
     try {
       return work();
@@ -132,6 +147,7 @@ export class BucketRows {
       }
       this.#dirty = this.#dirty.filter(({ dirty }) => dirty);
       this.#forgotten.length = forgotten;
+      this.#afterCommit.length = afterCommit;
       throw error;
     } finally {
       this.#before = undefined;
@@ -163,6 +179,7 @@ export class BucketRows {
     for (const slot of this.#dirty) slot.dirty = false;
     this.#dirty = [];
     this.#forgotten = [];
+    this.#afterCommit = [];
     this.#levels.forget();
   }
 

@@ -3,6 +3,7 @@ import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
 import type {
   BucketOwner,
   BucketStore,
@@ -18,6 +19,7 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
+import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
@@ -41,6 +43,7 @@ export class SqliteBuckets implements BucketStore {
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
   readonly #leases: LeaseRows;
+  readonly #thresholds = new ThresholdListeners();
   /** The last one made: takes of one transaction have most often the same time. */
   #context: RowsContext | undefined;
 
@@ -105,6 +108,10 @@ export class SqliteBuckets implements BucketStore {
     return this.#commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
   }
 
+  watchThresholds(listener: (crossed: Crossed) => void): () => void {
+    return this.#thresholds.watch(listener);
+  }
+
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
     const { nowMs } = operation;
     return this.#operations.once(this.#namespace.namespaceId, operation, () =>
@@ -164,6 +171,7 @@ export class SqliteBuckets implements BucketStore {
       calendar: this.#calendar,
       generation,
       countsUsage: this.#countsUsage,
+      thresholds: this.#thresholds,
     };
     return this.#context;
   }

@@ -10,6 +10,7 @@ import type { Shape } from "../../stored/shape.ts";
  *     epochMs, asOfMs, generation | NaN, requests, validUntilMs, then per limit: tokensMilli, remainder, counted | NaN,
  *     and for a quota: windowStartMs | NaN, topUpMilli, resets
  *     and for a limit on how many are at once: endMs | NaN, heldMilli of the slice at each of its places
+ *     and for a limit with `notifyAt`: the highest percentage that was told, or 0
  *
  * Doubles rather than text: they are read and written without parsing, and the row keeps its size, so that SQLite
  * overwrites it in place.
@@ -21,8 +22,9 @@ const PER_SLICE = 2;
 const DOUBLE = 8;
 
 /** How many doubles that is. */
-function lengthOf({ limits, quotaCount, slotsCount }: Shape): number {
-  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + PER_SLICE * SLICES_MAX * slotsCount;
+function lengthOf({ limits, quotaCount, slotsCount, tellingCount }: Shape): number {
+  const slices = PER_SLICE * SLICES_MAX * slotsCount;
+  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slices + tellingCount;
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
@@ -37,17 +39,21 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota, slices } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, slices, limit, told } = limits[i] as LimitState;
     view.setFloat64(at, tokensMilli, true);
     view.setFloat64(at + DOUBLE, remainder, true);
     view.setFloat64(at + 2 * DOUBLE, open.counted[i] as number, true);
     at += PER_LIMIT * DOUBLE;
-    if (quota === undefined) continue;
-    view.setFloat64(at, quota.windowStartMs ?? Number.NaN, true);
-    view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
-    view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
-    at += PER_QUOTA * DOUBLE;
-    if (shape.limits[i]?.holdsSlots) at = writeSlices(view, at, slices);
+    if (quota !== undefined) {
+      view.setFloat64(at, quota.windowStartMs ?? Number.NaN, true);
+      view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
+      view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
+      at += PER_QUOTA * DOUBLE;
+      if (shape.limits[i]?.holdsSlots) at = writeSlices(view, at, slices);
+    }
+    if (limit.notifyAt === undefined) continue;
+    view.setFloat64(at, told ?? 0, true);
+    at += DOUBLE;
   }
   return scratch.bytes;
 }
@@ -64,7 +70,8 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, limit, terms, configured, isQuota, holdsSlots, ...past } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota, holdsSlots, isTelling, told, ...past } of shape.limits) {
+    const { rememberUntilMs, resetsBefore } = past;
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
@@ -73,20 +80,14 @@ export function decoded(
     if (isQuota) at += PER_QUOTA * DOUBLE;
     const slices = holdsSlots ? slicesAt(view, at) : past.slices;
     if (holdsSlots) at += PER_SLICE * SLICES_MAX * DOUBLE;
-    const { rememberUntilMs, resetsBefore } = past;
-    limits.push({
-      name,
-      limit,
-      terms,
-      configured,
-      tokensMilli,
-      remainder,
-      quota,
-      slices,
-      part: undefined,
-      rememberUntilMs,
-      resetsBefore,
-    });
+    const part = undefined;
+    const held = {
+      ...{ name, limit, terms, configured, tokensMilli, remainder, quota, slices, part },
+      ...{ rememberUntilMs, resetsBefore },
+    };
+    const mark = isTelling ? view.getFloat64(at, true) : told;
+    if (isTelling) at += DOUBLE;
+    limits.push(mark === 0 ? held : { ...held, told: mark });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),

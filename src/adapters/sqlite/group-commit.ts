@@ -193,6 +193,7 @@ export class GroupCommit {
       this.#sweep.run(inserted, (jobs[0] as Job).call.context.nowMs);
       committing = true;
       this.#connection.commit();
+      this.#rows.committed();
       return outcomes;
     } catch (error) {
       this.#connection.rollback();

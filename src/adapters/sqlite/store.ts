@@ -81,6 +81,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   return {
     name: `sqlite:${options.file}`,
     atomicBucketsMax: Number.POSITIVE_INFINITY,
+    tellsThresholds: true,
     namespaces: new SqliteNamespaces(parts),
     scope: (namespaceId) => {
       const leaseRows = new LeaseRows(connection, namespaceId);

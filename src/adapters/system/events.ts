@@ -11,6 +11,8 @@ export const CHANNELS = {
   gaveBack: "zae-limiter:gave-back",
   /** A `ChargedEvent` when a lease was charged more than it took at first. */
   charged: "zae-limiter:charged",
+  /** A `ThresholdEvent` for each percentage of a limit that was reached. */
+  threshold: "zae-limiter:threshold",
   /** An `UnavailableEvent` when an outage of the store blocked a request. */
   unavailable: "zae-limiter:unavailable",
   /** A `DegradedEvent` when the store failed and the limiter went on without it. */
@@ -47,6 +49,7 @@ export function observableEvents(): Events {
     refused: observed("refused"),
     gaveBack: observed("gaveBack"),
     charged: observed("charged"),
+    threshold: observed("threshold"),
     unavailable: observed("unavailable"),
     degraded: observed("degraded"),
     limitsChanged: observed("limitsChanged"),

@@ -11,6 +11,7 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 
 export const CALENDAR_RULES: KindRules = {
   refillsSteadily: false,
+  hasPeriods: true,
   opensWindow: false,
   isWhole: false,
   holdsSlots: false,

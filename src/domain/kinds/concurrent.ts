@@ -16,6 +16,7 @@ const SLOTS_MAX = 1_000_000;
 
 export const CONCURRENT_RULES: KindRules = {
   refillsSteadily: false,
+  hasPeriods: false,
   opensWindow: false,
   isWhole: true,
   holdsSlots: true,

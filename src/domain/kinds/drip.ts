@@ -7,6 +7,7 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 
 export const DRIP_RULES: KindRules = {
   refillsSteadily: true,
+  hasPeriods: false,
   opensWindow: false,
   isWhole: false,
   holdsSlots: false,

@@ -73,6 +73,8 @@ type KindPin = Pick<QuotaPin, "reset" | "untilMs">;
 export interface KindRules {
   /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
   readonly refillsSteadily: boolean;
+  /** What is told of it (`notifyAt`) is told once a period. Otherwise it is told again when it was used less in between. */
+  readonly hasPeriods: boolean;
   /** The first use opens a window. */
   readonly opensWindow: boolean;
   /** What it keeps is kept once for the whole bucket, so such a bucket is not split into shards. */

@@ -16,6 +16,7 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 
 export const SESSION_RULES: KindRules = {
   refillsSteadily: false,
+  hasPeriods: true,
   opensWindow: true,
   isWhole: true,
   holdsSlots: false,

@@ -22,7 +22,7 @@ const CHAIN: readonly Claim[] = LEVELS.map((id) => ({
   bypass: false,
 }));
 
-const taken: Answer = { kind: "taken", state, ticket: PLAIN_TICKET };
+const taken: Answer = { kind: "taken", state, ticket: PLAIN_TICKET, shadowed: [] };
 const short: Answer = { kind: "short", state };
 const unavailable: Answer = { kind: "unavailable", cause: new Error("gone") };
 const contended: Answer = { kind: "contended", state };

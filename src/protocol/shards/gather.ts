@@ -104,7 +104,7 @@ function draw(
       return { kind: "result", installs: [], result: refused };
     }
     writes.push(...taken.writes);
-    answers.push({ kind: "taken", state: taken.state, ticket: taken.ticket });
+    answers.push({ kind: "taken", state: taken.state, ticket: taken.ticket, shadowed: taken.ticket.shadowed });
   }
   // Of a bucket in shards a claim may take from several.
   const [first] = claims;

@@ -1,0 +1,154 @@
+import { divCeil, mulDivCeil } from "../bucket/integers.ts";
+import type { Amount } from "./amounts.ts";
+import type { BucketKey } from "./bucket-key.ts";
+import { resetsAtMs } from "./bucket-operations.ts";
+import { availableMilli, type BucketState, findLimit, type LimitState } from "./bucket-state.ts";
+import type { Calendar } from "./calendar.ts";
+import type { KindRules } from "./kinds/kind.ts";
+import { rulesOf } from "./kinds/table.ts";
+
+/** What was used of a limit before and after a take, and its capacity in force: in any one unit. */
+export interface UsedPart {
+  readonly before: number;
+  readonly after: number;
+  readonly capacity: number;
+}
+
+/** What a take has to tell of a limit, lowest first, and the mark that it leaves. */
+export interface Crossing {
+  readonly tell: readonly number[];
+  /** The highest percentage that is told. All lower ones of the limit count as told with it. 0: none. */
+  readonly told: number;
+}
+
+/** A percentage of a limit was reached: once a period of a quota, once a crossing of any other limit. */
+export interface Crossed {
+  readonly bucket: BucketKey;
+  readonly limit: string;
+  readonly percent: number;
+  /** Whole tokens, rounded up. */
+  readonly used: number;
+  /** Whole tokens: the capacity in force, with what was topped up. */
+  readonly capacity: number;
+  /** The reading of the take. */
+  readonly atMs: number;
+  /** Of a quota: when its period ends. */
+  readonly resetsAtMs?: number;
+}
+
+/** A limit without periods tells a percentage again once it was seen this many points below it. */
+const REARM_POINTS = 10;
+
+/**
+ * What has to be told of a limit. It goes by levels, not by edges: what an earlier take reached and did not tell is told by this one.
+ * `told`: the mark so far, of this period. A limit with periods keeps its mark; any other loses it once so little is used that the
+ * percentage can be reached anew.
+ */
+export function crossing(
+  notifyAt: readonly number[],
+  told: number,
+  { before, after, capacity }: UsedPart,
+  { hasPeriods }: Pick<KindRules, "hasPeriods">,
+): Crossing {
+  // Nothing is a share of nothing.
+  if (capacity <= 0) return { tell: NOTHING, told };
+  const kept = hasPeriods ? told : keptMark(notifyAt, told, before, capacity);
+  const tell = notifyAt.filter((percent) => percent > kept && after >= partOf(capacity, percent));
+  return { tell, told: tell.at(-1) ?? kept };
+}
+
+/** The mark of a limit that refills, when so much of it is used. */
+function keptMark(notifyAt: readonly number[], told: number, used: number, capacity: number): number {
+  if (told === 0) return 0;
+  const isKept = (percent: number) => used > partOf(capacity, Math.max(0, percent - REARM_POINTS));
+  // A percentage that is no longer asked for was told all the same: asked for again, it is not told twice.
+  if (isKept(told)) return told;
+  return notifyAt.findLast((percent) => percent <= told && isKept(percent)) ?? 0;
+}
+
+/** So many percent of a capacity, rounded up: used is compared with it. */
+function partOf(capacity: number, percent: number): number {
+  return mulDivCeil(capacity, percent, 0, 100);
+}
+
+const NOTHING: readonly number[] = Object.freeze([]);
+
+/** A take or a debit of a bucket: the state that it met, what it took, and the state that it left. */
+export interface BucketTake {
+  readonly before: BucketState;
+  readonly after: BucketState;
+  readonly amounts: readonly Amount[];
+  readonly nowMs: number;
+}
+
+/** The state after a take with the marks that it leaves. The same object where no mark changes. */
+export function withMarks(take: BucketTake): BucketState {
+  const { after, amounts } = take;
+  if (after.plain) return after;
+  let limits: LimitState[] | undefined;
+  for (const { limit: name } of amounts) {
+    const index = after.limits.findIndex((held) => held.name === name);
+    const held = after.limits[index];
+    const crossed = held && crossingOf(held, take);
+    if (crossed === undefined || crossed.told === (held?.told ?? 0)) continue;
+    limits ??= after.limits.slice();
+    limits[index] = withTold(held as LimitState, crossed.told);
+  }
+  return limits === undefined ? after : { ...after, limits };
+}
+
+/** What a take has to tell; undefined: nothing. Asked of the states that `withMarks` was asked of, or has answered. */
+export function crossedBy(take: BucketTake, bucket: BucketKey, calendar: Calendar): readonly Crossed[] | undefined {
+  const { after, amounts, nowMs } = take;
+  if (after.plain) return undefined;
+  let crossed: Crossed[] | undefined;
+  for (const { limit: name } of amounts) {
+    const held = findLimit(after, name);
+    const tell = held && crossingOf(held, take)?.tell;
+    if (held === undefined || tell === undefined || tell.length === 0) continue;
+    crossed ??= [];
+    for (const percent of tell) crossed.push(crossedAt(take, bucket, held, percent, calendar, nowMs));
+  }
+  return crossed;
+}
+
+/** The limit with another mark; 0: none, and then it has no field for it either. */
+export function withTold(held: LimitState, told: number): LimitState {
+  if (told !== 0) return { ...held, told };
+  const { told: _, ...without } = held;
+  return without;
+}
+
+function crossingOf(held: LimitState, { before, after, nowMs }: BucketTake): Crossing | undefined {
+  const { notifyAt } = held.limit;
+  if (notifyAt === undefined) return undefined;
+  const earlier = findLimit(before, held.name);
+  const capacity = held.terms.capacityMilli;
+  const used = {
+    before: earlier === undefined ? 0 : capacity - availableMilli(before, earlier, nowMs),
+    after: capacity - availableMilli(after, held, nowMs),
+    capacity,
+  };
+  return crossing(notifyAt, earlier?.told ?? 0, used, rulesOf(held.limit));
+}
+
+function crossedAt(
+  { after }: BucketTake,
+  bucket: BucketKey,
+  held: LimitState,
+  percent: number,
+  calendar: Calendar,
+  nowMs: number,
+): Crossed {
+  const capacityMilli = held.terms.capacityMilli;
+  const endMs = resetsAtMs(held, Math.max(nowMs, after.epochMs), calendar);
+  return {
+    bucket,
+    limit: held.name,
+    percent,
+    used: divCeil(capacityMilli - availableMilli(after, held, nowMs), 1000),
+    capacity: divCeil(capacityMilli, 1000),
+    atMs: nowMs,
+    ...(endMs === undefined ? {} : { resetsAtMs: endMs }),
+  };
+}
