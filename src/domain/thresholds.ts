@@ -113,7 +113,7 @@ export function crossedBy(take: BucketTake, bucket: BucketKey, calendar: Calenda
 }
 
 /** The limit with another mark; 0: none, and then it has no field for it either. */
-export function withTold(held: LimitState, told: number): LimitState {
+function withTold(held: LimitState, told: number): LimitState {
   if (told !== 0) return { ...held, told };
   const { told: _, ...without } = held;
   return without;
