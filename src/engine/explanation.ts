@@ -13,6 +13,7 @@ import { boundaryAfter } from "../domain/limit-state.ts";
 import { counting } from "../domain/measures.ts";
 import { sourceOf } from "../domain/merged-limits.ts";
 import { type Status, shortfallText } from "../domain/status.ts";
+import { notifiedOf } from "../domain/thresholds.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
@@ -52,6 +53,8 @@ export interface LimitExplanation {
   readonly resetsAtMs?: number;
   /** When its terms change next: a window opens or ends, or the quota resets. */
   readonly changesAtMs?: number;
+  /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
+  readonly notified?: readonly number[];
 }
 
 /** One entity of the chain. */
@@ -199,6 +202,7 @@ function limitOf(
   const resetMs = resetsAtMs(held, atMs, calendar);
   const changesMs = boundaryAfter(held, atMs, calendar);
   const base = termsOf(held.limit);
+  const notified = notifiedOf(state, held, nowMs);
   return [
     {
       ...counting(definition),
@@ -216,6 +220,7 @@ function limitOf(
       toppedUp: wholeTokens(topUpMilli),
       ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
       ...(changesMs === Number.POSITIVE_INFINITY ? {} : { changesAtMs: changesMs }),
+      ...(notified === undefined ? {} : { notified }),
     },
   ];
 }

@@ -94,7 +94,7 @@ function limitMember(limit: Limit): unknown {
 
 /** Every field of a limit under its name in a manifest. */
 export function limitTerms(limit: Limit): Json {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule, notifyAt, reset, resetAfterMs } = limit;
   const isQuota = reset !== undefined || resetAfterMs !== undefined;
   return {
     capacity,
@@ -104,6 +104,7 @@ export function limitTerms(limit: Limit): Json {
     ...(schedule === undefined ? {} : { schedule: schedule.map(windowMembers) }),
     ...(reset === undefined ? {} : { reset_schedule: [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
     ...(resetAfterMs === undefined ? {} : { reset_after_seconds: resetAfterMs / 1000 }),
+    ...(notifyAt === undefined ? {} : { notify_at: [...notifyAt] }),
   };
 }
 

@@ -9,6 +9,7 @@ import {
 } from "../engine/metric-terms.ts";
 import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
+import type { WebhookResult } from "./webhook.ts";
 
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
@@ -22,6 +23,11 @@ export class Metrics {
     "Requests that a shadow limit would have refused, at every level.",
   );
   readonly #degraded = new Counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
+  readonly #thresholds = new Counter("zael_thresholds_total", "Percentages of limits that were reached and told.");
+  readonly #webhook = new Counter(
+    "zael_webhook_total",
+    "Thresholds at the receiver of the webhook: delivered, dropped; attempts that failed.",
+  );
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
     "Open leases of this instance; a lease ended by another instance counts until its hold expires.",
@@ -53,6 +59,9 @@ export class Metrics {
       case "gaveBack":
         if (event.confirmed) this.#moved("given_back", event.amounts, at);
         break;
+      case "threshold":
+        this.#thresholds.add({ limit: event.limit, percent: String(event.percent), ...at }, 1);
+        break;
       case "refused":
         // With the limit that refused, which the end of the request does not say.
         this.#requests.add({ result: resultOfRefusal(event), ...at, ...blamed(event) }, 1);
@@ -79,6 +88,10 @@ export class Metrics {
     }
   }
 
+  webhookEnded(namespace: string, result: WebhookResult): void {
+    this.#webhook.add({ result, namespace: this.#namespace(namespace) }, 1);
+  }
+
   leaseOpened(resource: string, namespace: string): void {
     this.#active.add(this.#at(resource, namespace), 1);
   }
@@ -99,7 +112,7 @@ export class Metrics {
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
-      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse, this.#thresholds, this.#webhook],
     ];
     return families.map((family) => family.text(isShown)).join("");
   }

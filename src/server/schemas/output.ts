@@ -119,6 +119,7 @@ const limitExplanation = z.object({
   toppedUp: z.int(),
   resetsAtMs: instant.optional(),
   changesAtMs: instant.nullable().optional(),
+  notified: told(z.array(z.int()), "The percentages of `notifyAt` that were told.").optional(),
 });
 
 export const explanation = z
@@ -159,6 +160,8 @@ export const bucket = z
         capacity: z.int(),
         kind: z.enum(["drip", "calendar", "session"]),
         soft: z.boolean(),
+        notifyAt: told(z.array(z.int()), "Percentages that are told when so much is used. Absent: none.").optional(),
+        notified: told(z.array(z.int()), "Those of them that were told.").optional(),
       }),
     ),
   })
