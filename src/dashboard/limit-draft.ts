@@ -33,6 +33,8 @@ export interface LimitDraft {
   /** Seconds. */
   readonly after: string;
   readonly soft: boolean;
+  /** Percentages that are told, such as `80/95`; empty: none. */
+  readonly notify: string;
   readonly windows: readonly WindowDraft[];
 }
 
@@ -61,7 +63,17 @@ export function newDraft(): LimitDraft {
     tz: "",
     after: "3600",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, soft: false, windows: [] };
+  return {
+    id: ++lastId,
+    isNew: true,
+    isRemoved: false,
+    name: "",
+    counts: "",
+    ...terms,
+    soft: false,
+    notify: "",
+    windows: [],
+  };
 }
 
 export function newWindow(): WindowDraft {
@@ -70,11 +82,12 @@ export function newWindow(): WindowDraft {
 
 export function draftOf(limit: Limit): LimitDraft {
   const { name, counts = "", capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+  const notify = limit.notifyAt?.join("/") ?? "";
   const kind = reset !== undefined ? "calendar" : resetAfterMs !== undefined ? "session" : "drip";
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true, notify },
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
@@ -128,12 +141,20 @@ export function limitOf(draft: LimitDraft): Limit {
     ...base,
     ...(counts === "" ? {} : { counts }),
     ...(soft ? { soft: true as const } : {}),
+    ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
     ...(windows.length === 0
       ? {}
       : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
   };
+}
+
+/** Whether they rise, and how many there may be, the service says. */
+function percentsIn(name: string, text: string): readonly number[] {
+  return text
+    .split(/[/,\s]+/)
+    .flatMap((part) => (part === "" ? [] : [numberOf(`${name}: a percentage to be told`, part)]));
 }
 
 function entryOf(name: string, { cron, scale, capacity, amount, period }: WindowDraft): ScheduleEntry {
