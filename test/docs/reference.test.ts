@@ -164,7 +164,7 @@ test("docs/reference/limits.md has every word, unit and reset, and no other", ()
 
 test("docs/reference/metrics.md has every metric of the service with its type and labels, and no other", () => {
   const [, table = ""] = read("docs/reference/metrics.md").split("## Prometheus");
-  const documented = [...table.matchAll(/^\| `(zae_limiter_\w+)` \| (\w+) \| ([^|]+) \|/gm)].map(
+  const documented = [...table.matchAll(/^\| `(zael?_\w+)` \| (\w+) \| ([^|]+) \|/gm)].map(
     ([, name = "", type = "", labels = ""]) => ({
       name,
       type,
@@ -186,6 +186,8 @@ function exercised(): Metrics {
   metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
   metrics.heard(["waitBegan", at]);
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
+  metrics.heard(["threshold", { ...at, limit: "rpm", percent: 80, used: 8, capacity: 10, atMs: 0 }]);
+  metrics.webhookEnded("default", "delivered");
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;
