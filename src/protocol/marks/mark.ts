@@ -2,6 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { resetsAtMs } from "../../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import type { Ticket } from "../../domain/give-back.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { type Crossed, type Crossing, crossing, type UsedPart } from "../../domain/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
@@ -34,6 +35,11 @@ export interface Use {
   readonly readingMs: number;
   /** Of a quota: when that period ends. */
   readonly resetsAtMs: number | undefined;
+}
+
+/** What was taken of some amounts: nothing of a shadow limit that they did not fit. */
+export function takenOf(amounts: readonly Amount[], { shadowed }: Pick<Ticket, "shadowed">): readonly Amount[] {
+  return shadowed.length === 0 ? amounts : amounts.filter(({ limit }) => !shadowed.includes(limit));
 }
 
 /** Of one limit: what was used of it when a state was left, with an amount taken last. */

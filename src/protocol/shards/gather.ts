@@ -12,6 +12,7 @@ import type { Doubt } from "../config/config-readings.ts";
 import type { ProtocolContext } from "../context.ts";
 import { type Drawn, isWhole, type Plan, type Whole } from "../decide/transact.ts";
 import type { Image } from "../item/codec.ts";
+import { takenOf } from "../marks/mark.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
@@ -68,7 +69,7 @@ function looked(
 ): readonly Answer[] {
   for (const [i, claim] of claims.entries()) {
     const answer = answers[i];
-    if (answer?.kind === "taken") marks.look(claim, claim.take, answer.state, nowMs);
+    if (answer?.kind === "taken") marks.look(claim, takenOf(claim.take, answer.ticket), answer.state, nowMs);
   }
   return answers;
 }
