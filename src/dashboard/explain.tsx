@@ -95,7 +95,7 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
         <>
           <LiveVerdict {...{ explanation: value, reading, asked, setAsked }} />
           <p class="saved" role="status" data-testid="bucket-done">
-            {done === "reset" && "Reset: every limit is full again, but for slots that are held."}
+            {done === "reset" && "Reset: every limit is full again."}
             {done !== undefined && done !== "reset" && (
               <TopUpDone
                 {...done}
