@@ -169,7 +169,13 @@ function clockText(ms: number): string {
   return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
 }
 
-export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
+export function definitionText({ definition, inWindow, toppedUp, notified = [] }: LimitExplanation): string {
+  const told = notified.length === 0 ? "" : ` (${toldText(notified)})`;
   const window = inWindow ? " (a window is open)" : "";
-  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}`;
+  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
+}
+
+/** `80 % told`, `80, 95 % told`. */
+export function toldText(percents: readonly number[]): string {
+  return `${percents.join(", ")} % told`;
 }

@@ -110,6 +110,7 @@ function limitText(limit: Limit): string {
     ...(windows > 0 ? [`${windows} in its schedule`] : []),
     ...(limit.soft ? ["soft"] : []),
     ...(limit.counts === undefined ? [] : [`counts ${limit.counts}`]),
+    ...(limit.notifyAt === undefined ? [] : [`tells ${limit.notifyAt.join(", ")} %`]),
   ];
   return parts.join(", ");
 }

@@ -14,7 +14,7 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft } = held;
+  const { limit, capacity, kind, soft, notifyAt = [], notified = [] } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
@@ -56,6 +56,9 @@ export function Gauge(props: {
         ) : (
           <i style={{ transform: `scaleX(${isSlots ? 1 - part : part})` }} />
         )}
+        {notifyAt.map((percent) => (
+          <Mark key={percent} percent={percent} isTold={notified.includes(percent)} />
+        ))}
       </div>
       <div class="gauge-foot">
         <span>
@@ -67,9 +70,25 @@ export function Gauge(props: {
             {tokensWords(limit, -level)} {isSlots ? "too many" : "in debt"}
           </strong>
         )}
+        {notified.length > 0 && <span data-testid="bucket-told">{notified.join(", ")} % told</span>}
         {state === "empty" && <strong>{isSlots ? "none free" : "empty"}</strong>}
         {state === "low" && <span class="low">low</span>}
       </div>
     </div>
+  );
+}
+
+/** Where a percentage is reached: the bar shows what is left, so much used is at its other end. */
+function Mark({ percent, isTold }: { readonly percent: number; readonly isTold: boolean }) {
+  const words = `${percent} % ${isTold ? "told" : "is told when it is used"}`;
+  return (
+    <span
+      class="mark"
+      data-testid="bucket-mark"
+      data-percent={percent}
+      data-told={isTold ? "true" : undefined}
+      title={words}
+      style={{ left: `${100 - percent}%` }}
+    />
   );
 }

@@ -35,6 +35,8 @@ export interface LimitDraft {
   /** Seconds. */
   readonly hold: string;
   readonly soft: boolean;
+  /** Percentages that are told, such as `80/95`; empty: none. */
+  readonly notify: string;
   readonly windows: readonly WindowDraft[];
 }
 
@@ -64,7 +66,17 @@ export function newDraft(): LimitDraft {
     after: "3600",
     hold: "60",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, soft: false, windows: [] };
+  return {
+    id: ++lastId,
+    isNew: true,
+    isRemoved: false,
+    name: "",
+    counts: "",
+    ...terms,
+    soft: false,
+    notify: "",
+    windows: [],
+  };
 }
 
 export function newWindow(): WindowDraft {
@@ -84,6 +96,7 @@ export function draftOf(limit: Limit): LimitDraft {
     resetAfterMs,
     holdMs,
   } = limit;
+  const notify = limit.notifyAt?.join("/") ?? "";
   const kind =
     reset !== undefined
       ? "calendar"
@@ -95,7 +108,7 @@ export function draftOf(limit: Limit): LimitDraft {
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true, notify },
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
@@ -150,6 +163,7 @@ export function limitOf(draft: LimitDraft): Limit {
     ...base,
     ...(counts === "" ? {} : { counts }),
     ...(soft ? { soft: true as const } : {}),
+    ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
     ...(kind === "concurrent" ? { holdMs: number("the hold", draft.hold) * 1000 } : {}),
@@ -157,6 +171,13 @@ export function limitOf(draft: LimitDraft): Limit {
       ? {}
       : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
   };
+}
+
+/** Whether they rise, and how many there may be, the service says. */
+function percentsIn(name: string, text: string): readonly number[] {
+  return text
+    .split(/[/,\s]+/)
+    .flatMap((part) => (part === "" ? [] : [numberOf(`${name}: a percentage to be told`, part)]));
 }
 
 function entryOf(name: string, { cron, scale, capacity, amount, period }: WindowDraft): ScheduleEntry {

@@ -33,7 +33,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
     if (draft.isNew) name.current?.focus();
   }, [draft.isNew]);
   const text = (
-    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold",
+    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold" | "notify",
     label: string,
     testid: string,
     hint?: string,
@@ -50,7 +50,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
-      {field !== "cron" && field !== "tz" && <Read text={draft[field]} />}
+      {field !== "cron" && field !== "tz" && field !== "notify" && <Read text={draft[field]} />}
     </Field>
   );
   if (draft.isRemoved) {
@@ -149,6 +149,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
           {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
           {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
           {draft.kind === "concurrent" && text("hold", "Held for at most, seconds", "limit-hold")}
+          {text("notify", "Tell at, % used", "limit-notify", "80/95")}
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>

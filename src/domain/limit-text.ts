@@ -3,6 +3,7 @@ import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
+import { notifyAtOf } from "./limit-numbers.ts";
 import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
@@ -39,7 +40,12 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   }
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const measure = said.counts === undefined ? {} : { counts: said.counts };
-  const kind = { ...measure, ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
+  const kind = {
+    ...measure,
+    ...(said.soft ? { soft: true } : {}),
+    ...(schedule.length === 0 ? {} : { schedule }),
+    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
+  };
   if (kinds.length > 1) {
     const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
@@ -84,7 +90,7 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, schedule = [] } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, schedule = [], notifyAt } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
@@ -107,11 +113,12 @@ export function specOfLimit(limit: Limit): string {
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
     ...(counts === undefined ? [] : [`counts=${counts}`]),
+    ...(notifyAt === undefined ? [] : [`notify=${notifyAt.join("/")}`]),
   ].join(",");
 }
 
 /** Words of a limit's text that take a value. */
-export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts"];
+export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
 const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
@@ -120,6 +127,7 @@ interface Words {
   soft: boolean;
   tz?: string;
   counts?: string;
+  notify?: string;
   readonly windows: string[];
   /** Words that only limits of one kind have. */
   readonly own: Map<string, string>;
@@ -147,6 +155,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         once(said.counts, "counts=");
         said.counts = value;
         break;
+      case "notify":
+        once(said.notify, "notify=");
+        said.notify = value;
+        break;
       case "when":
         said.windows.push(value);
         break;
@@ -156,6 +168,12 @@ function wordsIn(spec: string, words: readonly string[]): Words {
     }
   }
   return said;
+}
+
+function percentsIn(spec: string, text: string): readonly number[] {
+  const percents = notifyAtOf(text, "/");
+  if (percents !== undefined) return percents;
+  throw invalid(spec, `notify=${text} must be one to four rising percentages from 1 to 100; give notify=80/95`);
 }
 
 function wordList(words: readonly { readonly word: string }[]): string {

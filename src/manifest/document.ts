@@ -95,7 +95,8 @@ function limitMember(limit: Limit): unknown {
 
 /** Every field of a limit under its name in a manifest. */
 export function limitTerms(limit: Limit): Json {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs, holdMs } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule, notifyAt, reset, resetAfterMs, holdMs } =
+    limit;
   const isQuota = formOf(limit) !== undefined;
   return {
     capacity,
@@ -106,6 +107,7 @@ export function limitTerms(limit: Limit): Json {
     ...(reset === undefined ? {} : { reset_schedule: [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
     ...(resetAfterMs === undefined ? {} : { reset_after_seconds: resetAfterMs / 1000 }),
     ...(holdMs === undefined ? {} : { hold_seconds: holdMs / 1000 }),
+    ...(notifyAt === undefined ? {} : { notify_at: [...notifyAt] }),
   };
 }
 

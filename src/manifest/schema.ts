@@ -129,6 +129,16 @@ const TERMS = {
   schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
   reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
   reset_after_seconds: SECONDS,
+  notify_at: {
+    ...{
+      type: "array",
+      items: { type: "integer", minimum: 1, maximum: 100 },
+      minItems: 1,
+      maxItems: 4,
+      uniqueItems: true,
+    },
+    description: "Rising percentages of the capacity; an event tells when so much is used.",
+  },
   hold_seconds: {
     type: "integer",
     minimum: HOLD_LEAST_MS / 1000,

@@ -188,6 +188,8 @@ function exercised(): Metrics {
   metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
   metrics.heard(["waitBegan", at]);
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
+  metrics.heard(["threshold", { ...at, limit: "rpm", percent: 80, used: 8, capacity: 10, atMs: 0 }]);
+  metrics.webhookEnded("default", "delivered");
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;

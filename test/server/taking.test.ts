@@ -21,7 +21,7 @@ test("an acquire holds, says where its lease is, and settling by totals charges 
   assert.equal(taken.headers.get("location"), `${NS}/leases/${leaseId}`);
   assert.deepEqual(taken.body, {
     ...{ leaseId, namespace: "default", entityId: "key-1", resource: "gpt-4", status: "open" },
-    ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], bypassed: false },
+    ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], shadowed: [], bypassed: false },
     ...{ expiresAtMs: clock.now() + 60_000, onExpiry: "refund" },
     limits: [
       { entityId: "key-1", resource: "gpt-4", limit: "rpm", counts: "rpm", available: 99, capacity: 100 },

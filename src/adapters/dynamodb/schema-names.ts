@@ -104,6 +104,7 @@ export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
     sched: name("sched"),
     ...(Object.fromEntries(STORED.map(({ attribute }) => [attribute, name(attribute)])) as OwnNames),
     soft: name("soft"),
+    na: name("na"),
     /** Ours: the measure that it counts, where that is not its name. */
     counts: name("counts"),
   };

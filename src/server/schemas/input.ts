@@ -47,6 +47,10 @@ export const limit = z
       z.array(scheduleEntry),
       "Windows with another capacity or rate. The first that matches counts.",
     ).optional(),
+    notifyAt: told(
+      z.array(z.number()).max(4),
+      "One to four rising whole percentages from 1 to 100. When so much of the capacity is used, an event tells it.",
+    ).optional(),
     reset: reset.optional(),
     resetAfterMs: told(z.number(), "Of a session quota: in ms after its first use.").optional(),
     holdMs: told(
@@ -318,7 +322,8 @@ export const refusalTotalsQuery = z.strictObject({
 });
 
 const EVENT_TYPES: readonly string[] = [
-  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
+  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "threshold"],
+  ...["lease", "bucket"],
 ];
 
 export const eventsQuery = z.strictObject({

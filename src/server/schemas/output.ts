@@ -121,6 +121,7 @@ const limitExplanation = z.object({
   toppedUp: z.int(),
   resetsAtMs: instant.optional(),
   changesAtMs: instant.nullable().optional(),
+  notified: told(z.array(z.int()), "The percentages of `notifyAt` that were told.").optional(),
   freesAtMs: told(instant, "Of slots: when the next of those that are held is free at the latest.").optional(),
 });
 
@@ -162,6 +163,8 @@ export const bucket = z
         capacity: z.int(),
         kind: z.enum(KINDS),
         soft: z.boolean(),
+        notifyAt: told(z.array(z.int()), "Percentages that are told when so much is used. Absent: none.").optional(),
+        notified: told(z.array(z.int()), "Those of them that were told.").optional(),
       }),
     ),
   })
