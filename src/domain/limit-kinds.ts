@@ -2,7 +2,16 @@ import { refilledMilli } from "../bucket/level.ts";
 import type { Calendar } from "./calendar.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
+import type { Limit } from "./limit.ts";
 import { type LimitState, termsAt } from "./limit-state.ts";
+
+/**
+ * Whether a bucket with this limit is in one piece: the window of a session opens with the first use of all of it, and a shadow
+ * decides by all of it.
+ */
+export function isWhole(limit: Limit): boolean {
+  return rulesOf(limit).opensWindow || limit.shadow === true;
+}
 
 /** Whether a use of so much opens the window of a limit. */
 export function opensWindow({ limit, quota }: LimitState, milli: number): boolean {

@@ -151,7 +151,7 @@ export const FLAGS = [
 
 const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
 const OWN = STORED.map(({ attribute }) => attribute).join("|");
-const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|counts)$`);
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|counts)$`);
 const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
@@ -179,7 +179,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule } = limit;
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule } = limit;
     const kind = storedOf(limit);
     const own = kind?.encoded(limit);
     const zone = formOf(limit)?.zone(limit);
@@ -192,6 +192,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
     }
     if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
+    if (shadow) attributes[names.sh] = { BOOL: true };
     if (schedule !== undefined) {
       const { compact, tz } = encodeSchedule(schedule);
       attributes[names.sched] = { S: compact };
@@ -246,6 +247,7 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
     refillPeriodMs: whole(names.rp) * 1000,
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
+    ...(item[names.sh]?.BOOL === true ? { shadow: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
     ...Object.assign({}, ...fields),
   });

@@ -3,6 +3,7 @@ import type { Seen } from "../process/bucket-cache.ts";
 import type { Event } from "../process/machine.ts";
 import type { Intent } from "../take/intent.ts";
 import type { Job, Sent } from "../take/job.ts";
+import { sidesOfAny } from "../take/sides.ts";
 import {
   type Ambiguous,
   GUESS,
@@ -49,7 +50,9 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
     case "failed": {
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
-      if (showsNonce(seen.image?.item, intent)) return taken(before, { sent, exact, landed: phase.sent }, seen);
+      if (showsNonce(seen.image?.item, intent)) {
+        return taken(before, { sent, exact, landed: { ...phase.sent, sides: sidesOfAny(phase.lost) } }, seen);
+      }
       return { ...progress, phase: { ...phase, seen } };
     }
     case "refused":

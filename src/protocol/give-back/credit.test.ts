@@ -89,7 +89,16 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
 });
 
 const PLAIN_BACK = {
-  ...{ bounded: [], parts: [], bypass: false, requests: 0, overdrafts: [], opened: [], sheeted: undefined },
+  ...{
+    bounded: [],
+    parts: [],
+    bypass: false,
+    requests: 0,
+    overdrafts: [],
+    wouldRefuse: [],
+    opened: [],
+    sheeted: undefined,
+  },
 };
 
 function put({ then, now, sees, back }: Case) {

@@ -25,6 +25,8 @@ export interface GiveBack {
   /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
   readonly requests: number;
   readonly overdrafts: readonly Amount[];
+  /** What shadows would have refused of them, 1000 each. */
+  readonly wouldRefuse: readonly Amount[];
   /** Sessions whose window the request opened that is to be as if it had never been. */
   readonly opened: readonly string[];
   /** The closed hour of the shard that is known to be on its sheet. */
@@ -85,7 +87,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
  * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
  */
 function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
-  const { readingMs, amounts, bypass, requests, overdrafts } = back;
+  const { readingMs, amounts, bypass, requests, overdrafts, wouldRefuse } = back;
   const hour = hourNumber(readingMs);
   // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
   if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
@@ -93,6 +95,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   builder.add(RQ, -requests);
   if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);
   for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
+  for (const { limit, milli } of wouldRefuse) builder.add(namesOf(limit).wr, -milli);
 }
 
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
@@ -107,7 +110,7 @@ function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   return readingMs < image.hourEndMs && ttl !== undefined && ttl < usageUntilS(hourEndMs, env);
 }
 
-function usageOf({ amounts, bypass, requests, overdrafts, sheeted }: GiveBack): UsageDelta {
+function usageOf({ amounts, bypass, requests, overdrafts, wouldRefuse, sheeted }: GiveBack): UsageDelta {
   const counted = negated(amounts);
   return {
     ...NO_USAGE,
@@ -115,6 +118,7 @@ function usageOf({ amounts, bypass, requests, overdrafts, sheeted }: GiveBack): 
     counters: counted,
     bypassed: bypass ? counted : [],
     overdrafts: negated(overdrafts),
+    wouldRefuse: negated(wouldRefuse),
     sheeted,
   };
 }

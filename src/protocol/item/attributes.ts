@@ -58,14 +58,16 @@ export interface LimitNames {
   readonly cp: string;
   readonly ra: string;
   readonly rp: string;
-  /** Used in the open hour, net; of that bypassed; and overdrafts, 1000 each. */
+  /** Used in the open hour, net; of that bypassed; overdrafts, and what a shadow would have refused, 1000 each. */
   readonly tc: string;
   readonly by: string;
   readonly od: string;
+  readonly wr: string;
   /** The same of the hour before. */
   readonly tp: string;
   readonly bp: string;
   readonly op: string;
+  readonly wv: string;
   readonly fr: string;
   readonly sched: string;
   readonly rsched: string;
@@ -77,6 +79,8 @@ export interface LimitNames {
   readonly rn: string;
   readonly gc: string;
   readonly soft: string;
+  /** 1: it is a shadow. */
+  readonly sh: string;
   /** The measure that it counts, where that is not its name. */
   readonly ct: string;
   /** The zone of a limit that is only remembered, where it differs from the item's. */
@@ -88,12 +92,13 @@ export interface LimitNames {
 /** The ends of the attributes of each counter, of the open hour and of the hour before. */
 export const COUNTERS: readonly {
   readonly counter: UsageCounter;
-  readonly open: "tc" | "od" | "by";
-  readonly closed: "tp" | "op" | "bp";
+  readonly open: "tc" | "od" | "by" | "wr";
+  readonly closed: "tp" | "op" | "bp" | "wv";
 }[] = [
   { counter: "counters", open: "tc", closed: "tp" },
   { counter: "overdrafts", open: "od", closed: "op" },
   { counter: "bypassed", open: "by", closed: "bp" },
+  { counter: "wouldRefuse", open: "wr", closed: "wv" },
 ];
 
 /** The names are cached: every write asks for them. */
@@ -109,9 +114,11 @@ export function namesOf(limit: string): LimitNames {
       tc: name("tc"),
       by: name("by"),
       od: name("od"),
+      wr: name("wr"),
       tp: name("tp"),
       bp: name("bp"),
       op: name("op"),
+      wv: name("wv"),
       fr: name("fr"),
       sched: name("sched"),
       rsched: name("rsched"),
@@ -122,6 +129,7 @@ export function namesOf(limit: string): LimitNames {
       rn: name("rn"),
       gc: name("gc"),
       soft: name("soft"),
+      sh: name("sh"),
       ct: name("ct"),
       tz: name("tz"),
       ru: name("ru"),

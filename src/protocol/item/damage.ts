@@ -155,6 +155,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   rn: FROM_0,
   gc: FROM_1,
   ru: INSTANT,
+  sh: FROM_1,
   ct: TEXT,
   sched: TEXT,
   ...Object.fromEntries(STORED.map(({ attribute, type }) => [attribute, type === "number" ? FROM_1 : TEXT])),

@@ -23,12 +23,13 @@ export function encodedLimit(
   zone: string | undefined,
 ): Item {
   const names = namesOf(name);
-  const { ct, cp, ra, rp, sched, own, soft, tz } = wordsOf(limit);
+  const { ct, cp, ra, rp, sched, own, soft, shadow, tz } = wordsOf(limit);
   const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
   if (ct !== undefined) item[names.ct] = ct;
   if (sched !== undefined) item[names.sched] = sched;
   if (own !== undefined) item[names[own.attribute]] = own.value;
   if (soft) item[names.soft] = softUntilMs;
+  if (shadow) item[names.sh] = 1;
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
   if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
@@ -47,9 +48,9 @@ export function encodedLimit(
 
 /** All attributes that a limit may have, but for its tokens and its counter. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, tz, ru } = names;
+  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, sh, tz, ru } = names;
   const own = STORED.map(({ attribute }) => names[attribute]);
-  return [ct, cp, ra, rp, fr, sched, ...own, ws, wa, tu, rn, gc, soft, tz, ru];
+  return [ct, cp, ra, rp, fr, sched, ...own, ws, wa, tu, rn, gc, soft, sh, tz, ru];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
@@ -82,6 +83,7 @@ interface LimitWords {
   /** The field that only its kind has. */
   readonly own: { readonly attribute: KindStored["attribute"]; readonly value: string | number } | undefined;
   readonly soft: boolean;
+  readonly shadow: boolean;
 }
 
 const canonicals = new WeakMap<LimitSet, string>();
@@ -90,7 +92,7 @@ const words = new WeakMap<Limit, LimitWords>();
 function wordsOf(limit: Limit): LimitWords {
   let found = words.get(limit);
   if (found === undefined) {
-    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft } = limit;
+    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft, shadow } = limit;
     const kind = storedOf(limit);
     const value = kind?.encoded(limit);
     const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
@@ -103,6 +105,7 @@ function wordsOf(limit: Limit): LimitWords {
       tz: sched?.tz ?? formOf(limit)?.zone(limit),
       own: kind === undefined || value === undefined ? undefined : { attribute: kind.attribute, value },
       soft: soft === true,
+      shadow: shadow === true,
     };
     words.set(limit, found);
   }
@@ -113,10 +116,10 @@ function wordsOf(limit: Limit): LimitWords {
 export function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
-      const { ct, cp, ra, rp, sched, tz, own, soft } = wordsOf(limit);
+      const { ct, cp, ra, rp, sched, tz, own, soft, shadow } = wordsOf(limit);
       const name = ct === undefined ? limit.name : `${limit.name}:${ct}`;
       const kind = own === undefined ? [] : [own.attribute, own.value];
-      return [name, cp, ra, rp, sched ?? "", tz ?? "", soft ? "soft" : "", ...kind].join(",");
+      return [name, cp, ra, rp, sched ?? "", tz ?? "", soft ? "soft" : shadow ? "shadow" : "", ...kind].join(",");
     })
     .join(";");
 }
@@ -139,7 +142,8 @@ export function limitIn(
     const sameMeasure = own.ct === item[names.ct];
     const sameZone = own.tz === undefined || own.tz === tz;
     const sameWindows = own.sched === sched;
-    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && own.soft === names.soft in item) {
+    const sameMode = own.soft === names.soft in item && own.shadow === names.sh in item;
+    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && sameMode) {
       return { kind: "limit", limit: given };
     }
   }
@@ -169,6 +173,7 @@ export function limitIn(
     refillPeriodMs: Number(item[names.rp]),
     ...(typeof counts === "string" ? { counts } : {}),
     ...(names.soft in item ? { soft: true as const } : {}),
+    ...(names.sh in item ? { shadow: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
     ...(fields?.kind === "decoded" ? fields.value : {}),
   });

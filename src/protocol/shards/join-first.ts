@@ -1,4 +1,4 @@
-import { rulesOf } from "../../domain/kinds/table.ts";
+import { isWhole } from "../../domain/limit-kinds.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
@@ -55,7 +55,7 @@ export class JoinFirst {
 }
 
 function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
-  return shardCount > 1 && set.limits.some((limit) => rulesOf(limit).opensWindow);
+  return shardCount > 1 && set.limits.some(isWhole);
 }
 
 /** Why the store did not answer about one of the shards. */

@@ -2,6 +2,7 @@ import type { Count } from "../../bucket/count.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { isWhole } from "../../domain/limit-kinds.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Drawn, Plan } from "../decide/transact.ts";
@@ -39,9 +40,9 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
   return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
 }
 
-/** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
+/** Whether a bucket may be split at all. */
 function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => !rulesOf(limit).opensWindow));
+  return images.every(({ state }) => state.limits.every(({ limit }) => !isWhole(limit)));
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */

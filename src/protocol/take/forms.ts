@@ -17,6 +17,7 @@ import { always, cutAt } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf, withLimit } from "./moves.ts";
 import { rebaseWrite } from "./rebase.ts";
+import { countedBy, tracedParts } from "./sides.ts";
 import { type Written, writeLimit } from "./write-limit.ts";
 
 /**
@@ -52,7 +53,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
   const { readingMs, moves, usage, nonce, birth } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
-  const written: Written = { low: [], overdrafts: [...usage.overdrafts] };
+  const written: Written = { low: [], overdrafts: [...usage.overdrafts], passed: [] };
   let state: BucketState = { ...fresh, untouched: false };
   // What is not there yet has no tokens that a condition could be about: of these clauses none is sent.
   const unsent = new WriteBuilder();
@@ -65,20 +66,19 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (limit === "short") return { kind: "short", state: fresh };
     if (typeof limit === "object") state = withLimit(state, limit);
   }
-  const { low, overdrafts } = written;
   state = assembled(state, env.calendar);
   const item = newItem(state, birth, env);
-  eachCounter({ ...usage, overdrafts }, state.limits, env.dialect, (name, sum) => {
+  eachCounter(countedBy(usage, written), state.limits, env.dialect, (name, sum) => {
     item[name] = sum;
   });
   if (nonce !== undefined) item[nonce.name] = nonce.value;
   // A debit is not refused, whatever configuration says by now.
   if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
   const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
-  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, at, env);
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, written.low, at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
-  const write = putNew(key, item, traceOf("create", intent, readingMs, []));
-  return { kind: "write", write, state, overdrafts };
+  const write = putNew(key, item, traceOf("create", tracedParts(intent, written), readingMs, []));
+  return { kind: "write", write, state, sides: written };
 }
 
 /** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
@@ -88,7 +88,8 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
-  const written: Written = { low: boundDebts(builder, image, intent, env), overdrafts: [...intent.usage.overdrafts] };
+  const low = boundDebts(builder, image, intent, env);
+  const written: Written = { low, overdrafts: [...intent.usage.overdrafts], passed: [] };
   const spare: Amount[] = [];
   for (const move of moves) {
     const held = findLimit(state, move.limit);
@@ -108,7 +109,6 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     if (limit === "short") return { kind: "short", state };
     if (limit !== "left" && spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
   }
-  const { low, overdrafts } = written;
   const { shardCount, hourEndMs } = image;
   const { install } = intent;
   // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
@@ -116,12 +116,12 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
   }
   keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
-  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: state.limits, hour: undefined }, env);
+  count(builder, image, { usage: countedBy(intent.usage, written), limits: state.limits, hour: undefined }, env);
   signWrite(builder, intent.nonce);
   builder.add(namesOf(WCU).tk, -1000);
-  const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
+  const write = builder.update(key, "exists", traceOf("take", tracedParts(intent, written), readingMs, spare));
   // Only tokens change, so the state stands for the item after the write, too.
-  return { kind: "write", write, state, overdrafts };
+  return { kind: "write", write, state, sides: written };
 }
 
 function opens(state: BucketState, limit: string, milli: number): boolean {

@@ -12,6 +12,7 @@ import { type Fold, foldsOf } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
+import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
 import { type Written, writeLimit } from "./write-limit.ts";
 
@@ -93,14 +94,13 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
     folds.map(({ name }) => ({ limit: name })),
   );
   const after: LimitState[] = [];
-  const written: Written = { low: [], overdrafts: [...intent.usage.overdrafts] };
+  const written: Written = { low: [], overdrafts: [...intent.usage.overdrafts], passed: [] };
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
     const limit = writeLimit(builder, { item, fold, move, atMs, refill: undefined, intent }, written, env);
     if (limit === "short") return { kind: "short", state: rebased };
     if (typeof limit === "object") after.push(limit);
   }
-  const { low, overdrafts } = written;
   const { signature, origin } = rebased;
   const limits = rebased.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
@@ -113,11 +113,15 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   if (intent.checksAccess) builder.asSeen(DISABLED, configConfirmed ? item : {});
   const hour = rollTo(image, intent);
   const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
-  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low, hourEndMs }, env);
+  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low: written.low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
-  count(builder, image, { usage: { ...intent.usage, overdrafts }, limits: after, hour }, env);
+  count(builder, image, { usage: countedBy(intent.usage, written), limits: after, hour }, env);
   signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
-  const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
-  return { kind: "write", write: builder.update(key, "exists", trace), state: next, overdrafts };
+  const trace = {
+    ...traceOf("rebase", tracedParts(intent, written), atMs, []),
+    changedMs: fromMs,
+    heldMs: writtenMs(state),
+  };
+  return { kind: "write", write: builder.update(key, "exists", trace), state: next, sides: written };
 }

@@ -1,27 +1,28 @@
 import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
-import type { Claim } from "../../ports/bucket-store.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Env } from "./intent.ts";
 import type { Job, JobOutcome } from "./job.ts";
+import { passedAt } from "./sides.ts";
 
-/** What a write left of its jobs: the state, tokens aside, and how many of the last of them left a soft limit below zero. */
+/** What a write left of its jobs: the state, tokens aside, and what it decided of limits that refuse nothing. */
 type Written = Pick<Extract<JobOutcome, { kind: "taken" }>, "written" | "readingMs" | "by">;
 
 /** The ticket of one job of a write. */
 export function ticketOfJob(
   { of, amounts }: Pick<Job, "of" | "amounts">,
-  { written, readingMs, by }: Written,
+  { written, readingMs, by: { jobs, sides } }: Written,
   env: Env,
 ): Ticket {
   if (of.bypass) return PLAIN_TICKET;
-  const ticket = ticketOf(written, amounts, readingMs, env.calendar);
-  return by.overdrafts.length === 0 ? ticket : { ...ticket, overdrawn: overdrawnBy(by, of) };
-}
-
-/** The soft limits that one request of a write left below zero: of those that took from a limit, the last so many. */
-function overdrawnBy({ jobs, overdrafts }: Written["by"], of: Claim | Job["of"]): readonly string[] {
-  return overdrafts.flatMap(({ limit, milli }) => {
+  if (sides.overdrafts.length + sides.passed.length === 0) return ticketOf(written, amounts, readingMs, env.calendar);
+  const place = jobs.findIndex((job) => job.of === of);
+  const shadowed = passedAt(sides, place);
+  const ticket = ticketOf(written, withoutShadowed(amounts, shadowed), readingMs, env.calendar);
+  // Of the requests that took from a soft limit, the last so many left it below zero.
+  const overdrawn = sides.overdrafts.flatMap(({ limit, milli }) => {
     const takers = jobs.filter((job) => !job.of.bypass && job.amounts.some((one) => one.limit === limit));
-    const place = takers.findIndex((job) => job.of === of);
-    return place >= takers.length - milli / 1000 && place >= 0 ? [limit] : [];
+    const rank = takers.findIndex((job) => job.of === of);
+    return rank >= takers.length - milli / 1000 && rank >= 0 ? [limit] : [];
   });
+  return { ...ticket, overdrawn, shadowed };
 }

@@ -5,12 +5,12 @@ import type { Item } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
-import { boundOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
 import type { Fold, Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
-import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import { atLeast, debtMaxMilli, fitting, isBelow, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import { boundOverdrafts, overdraftsBy, pieceBelow, type Sides, shadowMove, shadowSide } from "./sides.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
 interface LimitWrite {
@@ -28,8 +28,9 @@ interface LimitWrite {
 export interface Written {
   /** How low limits may stand after it. */
   readonly low: Low[];
-  /** Of its requests, how many leave a soft limit below zero, 1000 each. */
+  /** Of its requests, how many leave a soft limit below zero, 1000 each; and which passed by shadows. */
   readonly overdrafts: Amount[];
+  readonly passed: Sides["passed"][number][];
 }
 
 /**
@@ -42,27 +43,36 @@ export function writeLimit(
   written: Written,
   env: Env,
 ): LimitState | "short" | "left" | "forgotten" {
-  const { name, before, after, piece } = fold;
+  const { name, before, after } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
-    if (piece.from !== undefined) builder.where(tk, ">=", piece.from);
-    if (piece.below !== undefined) builder.where(tk, "<", piece.below);
+    if (fold.piece.from !== undefined) builder.where(tk, ">=", fold.piece.from);
+    if (fold.piece.below !== undefined) builder.where(tk, "<", fold.piece.below);
     return "forgotten";
   }
   const { risenMilli, spendableMilli } = refill ?? NO_REFILL;
   // Tokens that are set are known; to others the image may be wrong.
-  const isAdded = before !== undefined && piece.how === "add";
+  const isAdded = before !== undefined && fold.piece.how === "add";
   const levelMilli = after.tokensMilli + risenMilli;
   const nothing: Move = { limit: name, milli: 0, whenShort: "owe" };
+  // What the write and the refill put on top of the stored tokens.
+  const liftMilli = (isAdded ? fold.piece.milli : 0) + risenMilli;
+  const side = after.limit.shadow && move !== undefined ? shadowSide(intent, after, levelMilli) : undefined;
+  const piece = side === undefined ? fold.piece : pieceBelow(fold.piece, side, liftMilli);
+  if (side !== undefined && side.places.length > 0) written.passed.push(side);
+  if (side?.takenMilli === 0 && side.from === undefined && refill !== undefined) {
+    atLeast(builder, tk, piece.from);
+    isBelow(builder, tk, piece.below);
+    return "left";
+  }
   const mayHoldMore = intent.ignoreImageShortage && isAdded;
-  const fits = fitting(after, mayHoldMore ? Number.POSITIVE_INFINITY : levelMilli, move ?? nothing);
+  const asked = side === undefined ? (move ?? nothing) : shadowMove(side);
+  const fits = fitting(after, mayHoldMore ? Number.POSITIVE_INFINITY : levelMilli, asked);
   if (fits === "short") return "short";
   const due = fits === "tooDeep" ? nothing : fits;
-  // What the write and the refill put on top of the stored tokens.
-  const liftMilli = (isAdded ? piece.milli : 0) + risenMilli;
   // It is left as it is because it owes too much, so the condition says that it does.
   if (fits === "tooDeep" && (isAdded || refill !== undefined)) {
-    builder.where(tk, "<", (move?.milli ?? 0) - liftMilli - debtMaxMilli(after));
+    builder.where(tk, "<", asked.milli - liftMilli - debtMaxMilli(after));
   }
   if (after.limit.soft && env.dialect.countsByHour) {
     const heldMilli = isAdded ? levelMilli : piece.milli + risenMilli;
@@ -81,7 +91,7 @@ export function writeLimit(
     if (tokensMilli < 0) written.low.push({ limit, lowMilli: tokensMilli });
     return limit;
   }
-  const neededMilli = neededOf(due, after);
+  const neededMilli = side?.from ?? neededOf(due, after);
   moveTokens(builder, tk, {
     piece: exactly(piece, before, due),
     move: due,

@@ -81,7 +81,12 @@ export function countedLimits(item: Item): string[] {
 /** Counters of the open hour that an item has, or may have gained unseen: takes that were let through move no tokens. */
 export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
   const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
-  return [...names].flatMap((name) => COUNTERS.map(({ open }) => namesOf(name)[open]));
+  // Only shadows count what they would have refused, and what is none becomes one with an epoch of its own.
+  const mayPass = (limit: string) => limits.some(({ name, limit: { shadow } }) => shadow && name === limit);
+  return [...names].flatMap((limit) => {
+    const own = namesOf(limit);
+    return COUNTERS.flatMap(({ open }) => (open === "wr" && !(own.wr in item || mayPass(limit)) ? [] : [own[open]]));
+  });
 }
 
 /** The attributes of the hour beside the open one. */
