@@ -3,7 +3,7 @@ import type { Seen } from "../process/bucket-cache.ts";
 import type { Event } from "../process/machine.ts";
 import type { Intent } from "../take/intent.ts";
 import type { Job, Sent } from "../take/job.ts";
-import { sidesOfAny } from "../take/sides.ts";
+import { sidesOfAny } from "../take/passed.ts";
 import {
   type Ambiguous,
   GUESS,

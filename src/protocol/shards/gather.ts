@@ -19,7 +19,7 @@ import { leaveOf } from "../take/floors.ts";
 import { createForm, formFor } from "../take/forms.ts";
 import type { Env, Step } from "../take/intent.ts";
 import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
-import { passedAt } from "../take/sides.ts";
+import { passedAt } from "../take/passed.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { boundMoves, floorOfWhole } from "./floor-bounds.ts";
 import { roomIn } from "./split.ts";

@@ -2,7 +2,7 @@ import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { Job, JobOutcome } from "./job.ts";
-import { passedAt } from "./sides.ts";
+import { passedAt } from "./passed.ts";
 
 type Taken = Extract<JobOutcome, { kind: "taken" }>;
 

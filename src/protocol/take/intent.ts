@@ -6,7 +6,7 @@ import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { ServerTime } from "../clock/server-time.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
-import type { Sides } from "./sides.ts";
+import type { Sides } from "./passed.ts";
 
 /** What a write depends on besides the item and the intent. */
 export interface Env {

@@ -6,7 +6,7 @@ import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import { withFloors } from "./floors.ts";
 import { type Intent, type Move, NO_USAGE, type UsageDelta } from "./intent.ts";
-import type { Sides } from "./sides.ts";
+import type { Sides } from "./passed.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
 export interface Job {

@@ -5,7 +5,7 @@ import type { Ambiguous, Later } from "../decide/take-phase.ts";
 import { blankIntent } from "./intent.ts";
 import type { Sent } from "./job.ts";
 import { LateWatch } from "./late-watch.ts";
-import { NO_SIDES } from "./sides.ts";
+import { NO_SIDES } from "./passed.ts";
 
 const NONCE = { name: "n3", value: 77 };
 

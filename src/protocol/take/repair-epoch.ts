@@ -9,7 +9,7 @@ import { count, signWrite } from "../usage/count-usage.ts";
 import { keepFor } from "./expiry.ts";
 import { type Env, type Intent, NO_USAGE, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
-import { NO_SIDES } from "./sides.ts";
+import { NO_SIDES } from "./passed.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;

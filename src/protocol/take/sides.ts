@@ -1,4 +1,3 @@
-import type { Amount } from "../../domain/amounts.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
@@ -7,24 +6,7 @@ import { neededBy } from "./floors.ts";
 import type { Piece } from "./fold.ts";
 import type { Intent, Move, UsageDelta } from "./intent.ts";
 import { atLeast, isBelow } from "./moves.ts";
-
-/** What a write has decided of limits that refuse nothing. Its conditions make it certain. */
-export interface Sides {
-  /** Overdrafts that the write counts, 1000 each: of its requests the last so many leave the limit below zero. */
-  readonly overdrafts: readonly Amount[];
-  readonly passed: readonly Passed[];
-}
-
-export const NO_SIDES: Sides = Object.freeze({ overdrafts: Object.freeze([]), passed: Object.freeze([]) });
-
-/** What passed by one shadow. */
-interface Passed {
-  readonly limit: string;
-  /** The requests that it would have refused, by their place among the parts of the write. */
-  readonly places: readonly number[];
-  /** What they asked for together: nothing of it is taken, nor counted as used. */
-  readonly milli: number;
-}
+import { type Passed, passedAt, type Sides } from "./passed.ts";
 
 /** Levels between which something is decided alike. Undefined: nothing binds there. */
 interface Bounds {
@@ -61,7 +43,7 @@ export function boundOverdrafts(builder: WriteBuilder, tk: string, { from, below
 }
 
 /** What a shadow makes of a write: what is taken, what passes, and for which levels that is so. */
-export interface ShadowSide extends Bounds, Passed {
+interface ShadowSide extends Bounds, Passed {
   readonly takenMilli: number;
 }
 
@@ -73,7 +55,12 @@ export interface ShadowSide extends Bounds, Passed {
 export function shadowSide({ parts }: Intent, held: LimitState, levelMilli: number): ShadowSide {
   const { name } = held;
   const places: number[] = [];
-  let [from, below, takenMilli, milli]: [number | undefined, number | undefined, number, number] = [undefined, undefined, 0, 0];
+  let [from, below, takenMilli, milli]: [number | undefined, number | undefined, number, number] = [
+    undefined,
+    undefined,
+    0,
+    0,
+  ];
   for (const [place, part] of parts.entries()) {
     if ((part.of as Claim | Held).bypass) continue;
     const asked = part.amounts.find((one) => one.limit === name)?.milli;
@@ -116,30 +103,10 @@ export function countedBy(usage: UsageDelta, { overdrafts, passed }: Sides): Usa
   return { ...usage, counters, overdrafts, wouldRefuse: [...usage.wouldRefuse, ...wouldRefuse] };
 }
 
-/** The shadows that would have refused one part of a write. */
-export function passedAt({ passed }: Sides, place: number): readonly string[] {
-  return passed.flatMap(({ limit, places }) => (places.includes(place) ? [limit] : []));
-}
-
 /** The parts of a write, with what passed by shadows. */
 export function tracedParts({ parts }: Intent, sides: Sides): readonly TracePart[] {
   if (sides.passed.length === 0) return parts;
   return parts.map((part, place) => ({ ...part, shadowed: passedAt(sides, place) }));
-}
-
-/**
- * What is told of several writes of which one was applied, nobody knows which: what passed by a shadow in one of them may not have
- * been taken, so it is not given back.
- */
-export function sidesOfAny(sent: readonly { readonly sides: Sides }[]): Sides {
-  const [first, ...others] = sent.map(({ sides }) => sides);
-  if (first === undefined || others.every(({ passed }) => passed.length === 0)) return first ?? NO_SIDES;
-  const limits = new Set([first, ...others].flatMap(({ passed }) => passed.map(({ limit }) => limit)));
-  const passed = Array.from(limits, (limit) => {
-    const own = [first, ...others].flatMap((sides) => sides.passed.filter((one) => one.limit === limit));
-    return { limit, places: [...new Set(own.flatMap(({ places }) => places))], milli: 0 };
-  });
-  return { overdrafts: first.overdrafts, passed };
 }
 
 function isTake({ of, kind }: TracePart): boolean {

@@ -2,7 +2,7 @@ import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Env } from "./intent.ts";
 import type { Job, JobOutcome } from "./job.ts";
-import { passedAt } from "./sides.ts";
+import { passedAt } from "./passed.ts";
 
 /** What a write left of its jobs: the state, tokens aside, and what it decided of limits that refuse nothing. */
 type Written = Pick<Extract<JobOutcome, { kind: "taken" }>, "written" | "readingMs" | "by">;

@@ -10,7 +10,8 @@ import { neededOf } from "./floors.ts";
 import type { Fold, Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { atLeast, debtMaxMilli, fitting, isBelow, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
-import { boundOverdrafts, overdraftsBy, pieceBelow, type Sides, shadowMove, shadowSide } from "./sides.ts";
+import type { Passed } from "./passed.ts";
+import { boundOverdrafts, overdraftsBy, pieceBelow, shadowMove, shadowSide } from "./sides.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
 interface LimitWrite {
@@ -30,7 +31,7 @@ export interface Written {
   readonly low: Low[];
   /** Of its requests, how many leave a soft limit below zero, 1000 each; and which passed by shadows. */
   readonly overdrafts: Amount[];
-  readonly passed: Sides["passed"][number][];
+  readonly passed: Passed[];
 }
 
 /**

@@ -1,0 +1,39 @@
+import type { Amount } from "../../domain/amounts.ts";
+
+/** What a write has decided of limits that refuse nothing. Its conditions make it certain. */
+export interface Sides {
+  /** Overdrafts that the write counts, 1000 each: of its requests the last so many leave the limit below zero. */
+  readonly overdrafts: readonly Amount[];
+  readonly passed: readonly Passed[];
+}
+
+export const NO_SIDES: Sides = Object.freeze({ overdrafts: Object.freeze([]), passed: Object.freeze([]) });
+
+/** What passed by one shadow. */
+export interface Passed {
+  readonly limit: string;
+  /** The requests that it would have refused, by their place among the parts of the write. */
+  readonly places: readonly number[];
+  /** What they asked for together: nothing of it is taken, nor counted as used. */
+  readonly milli: number;
+}
+
+/** The shadows that would have refused one part of a write. */
+export function passedAt({ passed }: Sides, place: number): readonly string[] {
+  return passed.flatMap(({ limit, places }) => (places.includes(place) ? [limit] : []));
+}
+
+/**
+ * What is told of several writes of which one was applied, nobody knows which: what passed by a shadow in one of them may not have
+ * been taken, so it is not given back.
+ */
+export function sidesOfAny(sent: readonly { readonly sides: Sides }[]): Sides {
+  const [first, ...others] = sent.map(({ sides }) => sides);
+  if (first === undefined || others.every(({ passed }) => passed.length === 0)) return first ?? NO_SIDES;
+  const limits = new Set([first, ...others].flatMap(({ passed }) => passed.map(({ limit }) => limit)));
+  const passed = Array.from(limits, (limit) => {
+    const own = [first, ...others].flatMap((sides) => sides.passed.filter((one) => one.limit === limit));
+    return { limit, places: [...new Set(own.flatMap(({ places }) => places))], milli: 0 };
+  });
+  return { overdrafts: first.overdrafts, passed };
+}
