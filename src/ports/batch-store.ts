@@ -87,8 +87,10 @@ export interface BatchClaim {
   /** Null: nothing is asked of that limit. */
   readonly amounts: readonly (number | null)[];
   readonly bypass: boolean;
-  /** Of a take: so many percent of every hard limit that it takes from must be left. */
+  /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
   readonly leavePercent: number;
+  /** Of a take: the places of limits that let it pass where they do not have enough, and then give and count nothing. */
+  readonly shadows: readonly number[];
   /** Of a credit: in which period each amount was taken. `skip`: it is not given back. Undefined: all are given back. */
   readonly pins: readonly (BatchPin | "skip" | undefined)[] | undefined;
   /** Of a credit: the instant for which that was decided; a row of a later epoch is answered `again`. */
@@ -155,6 +157,8 @@ export interface ClaimLevels {
   /** Only where one of the limits is a session. */
   readonly windows: readonly (number | null)[] | undefined;
   readonly validUntilMs: number | null | undefined;
+  /** The places of the shadows that would have refused the claim: of them nothing was taken. Absent: none. */
+  readonly shadowed?: readonly number[];
 }
 
 /**

@@ -34,6 +34,8 @@ export interface Shape {
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
+  /** Which of them are shadows, by their places. */
+  readonly shadows: readonly number[];
   /** How many of them are telling. */
   readonly tellingCount: number;
 }
@@ -144,5 +146,6 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
   const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
   const shown = signature === 0 ? signatureOf(limits) : signature;
-  return { text, signature: shown, changedMs, limits, quotaCount, tellingCount };
+  const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
+  return { text, signature: shown, changedMs, limits, quotaCount, tellingCount, shadows };
 }

@@ -43,6 +43,7 @@ export interface Part {
 }
 
 const NOTHING: readonly Amount[] = [];
+const NOTHING_PASSES: readonly number[] = [];
 
 export function partsOf(call: Call): readonly Part[] {
   if (call.kind === "take") {
@@ -96,6 +97,7 @@ export function claimOf(
     amounts: placed(shape, amounts),
     bypass: of.bypass,
     leavePercent: kind === "take" ? ((of as Claim).leavePercent ?? 0) : 0,
+    shadows: kind === "take" && !of.bypass ? shape.shadows : NOTHING_PASSES,
     pins: isCredit ? pinsOf(shape, amounts, (of as Held).ticket, judgedMs, context) : undefined,
     judgedMs,
     strays: [

@@ -3,7 +3,7 @@ import type { CronCheck } from "../domain/calendar.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
-import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
+import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
@@ -136,6 +136,14 @@ export function withLevels(
   });
   const until = validUntilMs === undefined ? state.validUntilMs : (validUntilMs ?? Number.POSITIVE_INFINITY);
   return bucketState({ ...state, limits, validUntilMs: until });
+}
+
+/** The names of the shadows that would have refused a claim. */
+export function shadowedAt(
+  { limits }: BucketState,
+  { shadowed = [] }: Pick<ClaimLevels, "shadowed">,
+): readonly string[] {
+  return shadowed.map((place) => (limits[place] as LimitState).name);
 }
 
 function orNever(ms: number): number | null {

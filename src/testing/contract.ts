@@ -53,7 +53,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
   under("thresholds", thresholdsContract);
-  if (!suite.gaps.has("shadow")) under("shadow limits", shadowContract);
+  under("shadow limits", shadowContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

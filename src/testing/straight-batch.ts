@@ -118,11 +118,11 @@ export class BatchWork {
       return "again";
     }
     const { id } = working.key;
-    const overdrawn: Amount[] = [];
+    const beside: Beside = { counted: [], passed: [] };
     let outcome: StraightRow | "short" | "tooDeep" | typeof AGAIN;
     // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
     const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
-    outcome = changed(row, request, claim, this.#batch.countsUsage, overdrawn);
+    outcome = changed(row, request, claim, this.#batch.countsUsage, beside);
     if (outcome === AGAIN) {
       working.isShown = true;
       return "again";
@@ -130,13 +130,19 @@ export class BatchWork {
     if (outcome === "short" || outcome === "tooDeep") return outcome;
     working.row = outcome;
     working.isChanged = true;
-    const counted = this.#batch.countsUsage ? [...overdrawn, ...claim.strays] : [];
+    const counted = this.#batch.countsUsage ? [...beside.counted, ...claim.strays] : [];
     if (counted.length > 0) {
       const usage = { hourMs: outcome.hourMs, requests: 0, amounts: counted };
       this.#left = [...this.#left, { id: `${this.#batch.namespaceId}\n${id}`, usage }];
     }
-    return levelsOf(outcome);
+    return beside.passed.length === 0 ? levelsOf(outcome) : { ...levelsOf(outcome), shadowed: beside.passed };
   }
+}
+
+/** What is counted beside the amounts of a claim, and the places of the shadows that it passes by. */
+interface Beside {
+  readonly counted: Amount[];
+  readonly passed: number[];
 }
 
 function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: BatchClaim, counts: boolean): boolean {
@@ -153,7 +159,7 @@ function changed(
   { kind, nowMs, isNoted }: BatchRequest,
   claim: BatchClaim,
   counts: boolean,
-  overdrawn: Amount[],
+  beside: Beside,
 ): StraightRow | "short" | "tooDeep" | typeof AGAIN {
   let { validUntilMs, renewAtMs } = row;
   let [isShort, isDeep, isFull] = [false, false, false];
@@ -173,6 +179,11 @@ function changed(
           ? take(level, level, elapsedMs, asked)
           : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
+    if (tokensMilli === undefined && kind === "take" && claim.shadows.includes(i)) {
+      beside.passed.push(i);
+      beside.counted.push({ limit: countName("wouldRefuse", level.name), milli: 1000 });
+      return level;
+    }
     if (tokensMilli === undefined) {
       if (kind === "take") isShort = true;
       else isDeep = true;
@@ -180,7 +191,7 @@ function changed(
     }
     const after = { ...level, countedMilli, tokensMilli };
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
-      overdrawn.push({ limit: countName("overdrafts", level.name), milli: 1000 });
+      beside.counted.push({ limit: countName("overdrafts", level.name), milli: 1000 });
     }
     if (level.windowMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);

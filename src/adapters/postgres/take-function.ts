@@ -45,6 +45,8 @@ DECLARE
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer;
   now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
+  -- Of a claim: the places of its shadows, and of those that would have refused it.
+  shades jsonb; passed integer[]; prior bigint;
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; ordered integer[]; made integer;
@@ -164,7 +166,11 @@ BEGIN
         was_window := was_window || f_window[o + 1 : p];
       END IF;
       mode := CASE WHEN c_bypass[c] THEN 0 ELSE kind END;
-      leave := CASE WHEN extras IS NULL THEN 0 ELSE coalesce((extras->>('f' || c))::bigint, 0) END;
+      IF extras IS NULL THEN
+        leave := 0;
+      ELSE
+        leave := coalesce((extras->>('f' || c))::bigint, 0); shades := extras->('h' || c); passed := NULL;
+      END IF;
       IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
         b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
         FOR k IN o + 1 .. p LOOP
@@ -181,6 +187,7 @@ BEGIN
         asked := a_milli[a + k];
         CONTINUE WHEN asked IS NULL;
         IF counts AND asked <> 0 THEN
+          prior := f_counted[k];
           f_counted[k] := coalesce(f_counted[k], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
           -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
           IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
@@ -201,7 +208,12 @@ BEGIN
                 u_milli := u_milli || 1000::numeric;
               END IF;
             ELSIF kind = 1 THEN
-              is_claim_short := true;
+              IF shades @> to_jsonb(k - o) THEN
+                passed := passed || (k - o);
+                IF counts AND asked <> 0 THEN f_counted[k] := prior; END IF;
+              ELSE
+                is_claim_short := true;
+              END IF;
               CONTINUE;
             ELSIF remaining + refilled < -debt_max THEN
               outcome := greatest(outcome, 2);
@@ -209,7 +221,12 @@ BEGIN
             END IF;
           ELSIF leave > 0 AND NOT f_soft[k] AND remaining + refilled < (f_capacity[k] * leave + 99) / 100 THEN
             -- The floor is rounded up, as in domain/floor.ts.
-            is_claim_short := true;
+            IF shades @> to_jsonb(k - o) THEN
+              passed := passed || (k - o);
+              IF counts AND asked <> 0 THEN f_counted[k] := prior; END IF;
+            ELSE
+              is_claim_short := true;
+            END IF;
             CONTINUE;
           END IF;
           f_tokens[k] := remaining;
@@ -224,6 +241,12 @@ BEGIN
       IF q_noted[q] THEN
         IF cardinality(was_bucket) = 1 THEN was_written := NULL; END IF;
         was_written := was_written || b_written[i]; b_written[i] := greatest(b_written[i], now_ms);
+      END IF;
+      IF counts AND passed IS NOT NULL THEN
+        FOREACH k IN ARRAY passed LOOP
+          u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[o + k] || '#wr');
+          u_milli := u_milli || 1000::numeric;
+        END LOOP;
       END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
@@ -243,7 +266,9 @@ BEGIN
         END IF;
       ELSIF outcome = 0 THEN
         said := said || ',[[' || array_to_string(f_tokens[o + 1 : p], ',', 'null') || ']' || CASE WHEN b_sessions[i]
-          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null') || ']' ELSE ']' END;
+          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null')
+          WHEN passed IS NOT NULL THEN ',null,null' ELSE '' END
+          || CASE WHEN passed IS NULL THEN ']' ELSE ',[' || array_to_string(passed, ',') || ']]' END;
       END IF;
     END LOOP;
     IF outcome = 0 THEN
