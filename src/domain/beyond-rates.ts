@@ -1,7 +1,7 @@
 import { ValidationError } from "./errors.ts";
 import type { Limit } from "./limit.ts";
 
-type Field = "shadow" | "notifyAt";
+type Field = "holdMs" | "shadow" | "notifyAt";
 
 /**
  * What a limit may say that rates cannot. A release that does not know such a field takes the limit for a plain one, so it is kept away
@@ -14,6 +14,13 @@ const FIELDS: readonly {
   readonly why: string;
   readonly instead: string;
 }[] = [
+  {
+    field: "holdMs",
+    sharedCode: "shared_concurrent",
+    what: "says how many are at once",
+    why: "its slots would never be free again for Python clients",
+    instead: "Leave it out",
+  },
   {
     field: "shadow",
     sharedCode: "shared_shadow",

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { anyInstant, anyLimit, calendar, ODD_NUMBERS } from "../../test/limits/kind-arbitraries.ts";
 import { resetLimits, toppedUp } from "./bucket-operations.ts";
+import { isIdle } from "./bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -11,7 +12,6 @@ import {
   bucketFor,
   debitFrom,
   findLimit,
-  isIdle,
   type LimitState,
   takeFrom,
 } from "./bucket-state.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Amount } from "./amounts.ts";
+import { fits, isIdle } from "./bucket-questions.ts";
 import {
   assembled,
   availableMilli,
@@ -9,9 +10,7 @@ import {
   bucketFor,
   debitFrom as debitNow,
   findLimit,
-  fits,
   freshBucket,
-  isIdle,
   takeFrom as takeNow,
 } from "./bucket-state.ts";
 import { giveBack, PLAIN_TICKET } from "./give-back.ts";

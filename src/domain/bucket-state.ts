@@ -4,9 +4,11 @@ import { debit, take, takeAbove } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
 import type { Calendar } from "./calendar.ts";
 import { changedLimit, countFrom, withResets } from "./changed-limit.ts";
-import { floorMilli, neededMilli } from "./floor.ts";
+import { floorMilli } from "./floor.ts";
+import { endFor, taken } from "./holds.ts";
+import { holdMsOf } from "./kinds/concurrent.ts";
 import { rulesOf } from "./kinds/table.ts";
-import { isHard } from "./limit.ts";
+import { isHard, type Limit } from "./limit.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import {
   epochAgeMaxMs,
@@ -36,7 +38,7 @@ export interface BucketState {
   readonly renewAtMs: number;
   /** Nobody has taken from it, and it is not stored: it is full in whatever window it is first used. */
   readonly untouched: boolean;
-  /** Every limit drips, is hard and tells nothing: nothing about a take needs remembering. */
+  /** Every limit drips, is hard and tells nothing, and nothing is held: nothing about a take needs remembering. */
   readonly plain: boolean;
   /**
    * Of a bucket in shards, as a whole: its shards, each from its own epoch. What it holds, and when it will
@@ -145,7 +147,9 @@ function installed(state: BucketState, set: LimitSet, calendar: Calendar, part: 
 export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
   const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
-  const plain = limits.every(({ limit, quota }) => quota === undefined && isHard(limit) && !limit.notifyAt);
+  const plain = limits.every(
+    ({ limit, quota, slices }) => quota === undefined && isHard(limit) && !limit.notifyAt && slices.length === 0,
+  );
   const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
   return writtenMs === undefined ? state : { ...state, writtenMs };
 }
@@ -162,7 +166,7 @@ export function advanced(state: BucketState, nowMs: number, calendar: Calendar):
   if (nowMs <= epochMs) return state;
   const limits = before.map((limit) => {
     const then =
-      limit.limit.schedule === undefined && limit.quota === undefined
+      limit.limit.schedule === undefined && limit.quota === undefined && limit.slices.length === 0
         ? dripped(limit, nowMs - epochMs)
         : advanceLimit(limit, epochMs, nowMs, calendar);
     const isOver = then.rememberUntilMs !== 0 && then.rememberUntilMs <= nowMs;
@@ -181,19 +185,29 @@ export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Ca
  * be as it stands at that time (`bucketFor`).
  */
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  return takeLeaving(state, amounts, nowMs, 0);
+  return takeBy(state, amounts, nowMs, ANY_TAKE);
 }
 
-/** The same for a request with a floor: so many percent of every hard limit that it takes from must be left. */
-export function takeLeaving(
+/** What a request asks of its take besides the amounts. */
+export interface TakeTerms {
+  /** So many percent of every hard limit that it takes from must be left; absent: nothing must. */
+  readonly leavePercent?: number;
+  /** How long it holds the slots that it takes, in ms; absent, or above a limit's own: as long as the limit says. */
+  readonly holdMs?: number;
+}
+
+const ANY_TAKE: TakeTerms = Object.freeze({});
+
+/** The same for a request with a floor, or with a hold of its own. */
+export function takeBy(
   state: BucketState,
   amounts: readonly Amount[],
   nowMs: number,
-  leavePercent: number,
+  terms: TakeTerms,
 ): BucketState | undefined {
   if (state.shards !== undefined)
     throw new TypeError("Tokens are taken from one shard at a time, not from all shards together.");
-  return changeTokens(state, amounts, nowMs, "refuse", leavePercent);
+  return changeTokens(state, amounts, nowMs, "refuse", terms);
 }
 
 /**
@@ -201,26 +215,12 @@ export function takeLeaving(
  * counted exactly; then nothing is taken.
  */
 export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  return changeTokens(state, amounts, nowMs, "owe", 0);
+  return changeTokens(state, amounts, nowMs, "owe", ANY_TAKE);
 }
 
 /** The bucket as it is stored by somebody who takes nothing from it: from then on it exists. */
 export function touched(state: BucketState): BucketState {
   return state.untouched ? { ...state, untouched: false } : state;
-}
-
-/** Whether every amount could be taken at `nowMs`, and the floor be left. */
-export function fits(
-  state: BucketState,
-  amounts: readonly Amount[],
-  nowMs: number,
-  leavePercent: number | undefined,
-): boolean {
-  return amounts.every(({ limit, milli }) => {
-    const held = findLimit(state, limit);
-    if (held === undefined || !isHard(held.limit)) return true;
-    return availableMilli(state, held, nowMs) >= neededMilli(milli, held.terms.capacityMilli, leavePercent ?? 0);
-  });
 }
 
 /** What a limit holds at `nowMs`, at most its capacity, negative in debt. */
@@ -230,27 +230,6 @@ export function availableMilli(state: BucketState, limit: LimitState, nowMs: num
     return Math.min(limit.terms.capacityMilli, heldByAll(state.shards, limit.name, nowMs));
   }
   return levelMilli(limit, limit.terms, nowMs - state.epochMs);
-}
-
-/** Names of the soft limits among the amounts that are below zero. */
-export function overdrawnOf(state: BucketState, amounts: readonly Amount[], nowMs: number): readonly string[] {
-  if (state.plain) return NONE;
-  return amounts.flatMap(({ limit: name }) => {
-    const limit = findLimit(state, name);
-    return limit?.limit.soft && availableMilli(state, limit, nowMs) < 0 ? [name] : [];
-  });
-}
-
-/**
- * Whether the bucket, left alone, is full in every limit and was so `idleMs` ago: then it equals one that does not exist,
- * also for a client whose clock is behind by less.
- */
-export function isIdle(state: BucketState, idleMs: number, nowMs: number, calendar: Calendar): boolean {
-  const since = nowMs - idleMs;
-  return [since, nowMs].every(
-    (atMs) =>
-      atMs > state.epochMs && advanced(state, atMs, calendar).limits.every((limit) => isForgettable(limit, atMs)),
-  );
 }
 
 /**
@@ -341,15 +320,13 @@ function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar:
   return assembled({ ...now, limits: [...now.limits, ...added] }, calendar);
 }
 
-const NONE: readonly string[] = Object.freeze([]);
-
 // The hottest loop of the embedded stores: plain indices and whole literals, so that one take makes few objects.
 function changeTokens(
   state: BucketState,
   amounts: readonly Amount[],
   nowMs: number,
   whenShort: "refuse" | "owe",
-  leavePercent: number,
+  { leavePercent = 0, holdMs }: TakeTerms,
 ): BucketState | undefined {
   const { epochMs, signature, origin, plain } = state;
   let { validUntilMs, renewAtMs } = state;
@@ -375,6 +352,13 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, rulesOf(limit).windowEndMs(limit, quota));
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
+      let { slices } = held;
+      if (quota !== undefined && milli > 0 && rulesOf(limit).holdsSlots) {
+        const endMs = holdEndMs(limit, holdMs, Math.max(nowMs, epochMs));
+        slices = taken(slices, milli, endMs);
+        validUntilMs = Math.min(validUntilMs, endMs);
+        renewAtMs = Math.min(renewAtMs, validUntilMs);
+      }
       const next: LimitState = {
         name,
         limit,
@@ -383,6 +367,7 @@ function changeTokens(
         tokensMilli,
         remainder,
         quota,
+        slices,
         part,
         rememberUntilMs,
         resetsBefore,
@@ -392,6 +377,12 @@ function changeTokens(
     }
   }
   return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+}
+
+/** When slots end that a request takes at an instant and holds for so long; as long as the limit says where it says nothing. */
+export function holdEndMs(limit: Limit, ownMs: number | undefined, atMs: number): number {
+  const holdMs = holdMsOf(limit);
+  return endFor(atMs, ownMs ?? holdMs, holdMs);
 }
 
 // A soft limit is measured as deep as numbers stay exact; there it stops, for it must never be a reason to fail.

@@ -1,4 +1,5 @@
 import type { Calendar } from "./calendar.ts";
+import { ended, heldMilli } from "./holds.ts";
 import { NO_MARKS } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
@@ -10,6 +11,7 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
   const rules = rulesOf(limit);
   const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
   const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
+  if (rules.holdsSlots || rulesOf(old.limit).holdsSlots) return ofOtherSlots(old, limit, atMs, calendar);
   // What is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
   if (rules.opensWindow && rulesOf(old.limit).isClosed(marks) && rememberUntilMs === 0) {
     return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
@@ -39,12 +41,35 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     tokensMilli,
     remainder,
     quota: quota && { ...quota, windowStartMs: rules.opensWindow ? begun : undefined },
+    slices: old.slices,
     part: old.part,
     rememberUntilMs,
     resetsBefore: quota === undefined ? marks.resets : 0,
     // Under another rule another period begins.
     ...(old.told === undefined || !sameRule(old.limit, limit) ? {} : { told: old.told }),
   };
+}
+
+/**
+ * A limit on how many are at once that gets other numbers, becomes such a limit, or stops being one. What is held stays held until it
+ * ends, and nothing is cut. Of another kind than before it begins anew: what was taken before is not given back after.
+ */
+function ofOtherSlots(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
+  const rules = rulesOf(limit);
+  const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
+  const resets = sameRule(old.limit, limit) ? marks.resets : Math.max(countFrom(atMs, 0), marks.resets + 1);
+  const slices = ended(old.slices, atMs);
+  const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
+  const full = { ...fullLimit(limit, true, atMs, calendar, old.part), slices, rememberUntilMs };
+  if (rules.holdsSlots) {
+    const tokensMilli = full.terms.capacityMilli - heldMilli(slices);
+    return { ...full, tokensMilli, quota: { ...NO_MARKS, resets } };
+  }
+  // It was spent before it became concurrent, and no earlier rule has filled it since.
+  const tokensMilli = rememberUntilMs > atMs ? 0 : full.tokensMilli;
+  if (rules.marks === undefined) return { ...full, tokensMilli, resetsBefore: resets };
+  const windowStartMs = rules.opensWindow && rememberUntilMs > atMs ? atMs : undefined;
+  return { ...full, tokensMilli, quota: { ...NO_MARKS, windowStartMs, resets } };
 }
 
 /**

@@ -1,13 +1,14 @@
 import { credit } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
 import type { BucketState, LimitState } from "./bucket-state.ts";
-import { findLimit } from "./bucket-state.ts";
+import { findLimit, holdEndMs } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
+import { givenBack, sliceEndingBy } from "./holds.ts";
 import { sameReset } from "./kinds/calendar.ts";
-import type { PeriodPin } from "./kinds/kind.ts";
+import { isSlotPin, type PeriodPin, type QuotaPin, type SlotPin } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 
-export type { PeriodPin };
+export { isSlotPin, type PeriodPin, type QuotaPin, type SlotPin };
 
 /**
  * What a take leaves behind for giving it back: when it was, not where. A value: it may be stored and read by any process, and
@@ -30,16 +31,30 @@ export const PLAIN_TICKET: Ticket = Object.freeze({
   ...{ pins: Object.freeze([]), overdrawn: NONE, opened: NONE, shadowed: NONE },
 });
 
-/** The ticket of a take, from the state it left behind. */
-export function ticketOf(state: BucketState, amounts: readonly Amount[], nowMs: number, calendar: Calendar): Ticket {
+/** The ticket of a take, from the state it left behind. `holdMs`: how long the request holds slots, where it says so. */
+export function ticketOf(
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+  calendar: Calendar,
+  holdMs?: number | undefined,
+): Ticket {
   if (state.plain) return PLAIN_TICKET;
   let pins: PeriodPin[] | undefined;
   let opened: string[] | undefined;
   for (let a = 0; a < amounts.length; a++) {
-    const name = (amounts[a] as Amount).limit;
+    const { limit: name, milli } = amounts[a] as Amount;
     const held = findLimit(state, name);
     if (held?.quota === undefined) continue;
     const { windowStartMs, resets } = held.quota;
+    if (rulesOf(held.limit).holdsSlots) {
+      const atMs = Math.max(nowMs, state.epochMs);
+      const slice = milli > 0 ? sliceEndingBy(held.slices, holdEndMs(held.limit, holdMs, atMs)) : undefined;
+      if (slice === undefined) continue;
+      pins ??= [];
+      pins.push({ limit: name, place: slice.place, endMs: slice.endMs, resets, sinceMs: atMs });
+      continue;
+    }
     const { reset, untilMs } = rulesOf(held.limit).pin(held.limit, Math.max(nowMs, state.epochMs), calendar);
     pins ??= [];
     pins.push({ limit: name, reset, untilMs, windowStartMs, resets });
@@ -59,15 +74,32 @@ export function giveBack(state: BucketState, amounts: readonly Amount[], ticket:
   for (const amount of amounts) {
     const i = limits.findIndex(({ name }) => name === amount.limit);
     const held = limits[i];
+    const pin = pinOf(ticket, amount.limit);
+    if (isSlotPin(pin)) {
+      if (held !== undefined) limits[i] = withSlotsBack(held, pin, amount.milli);
+      continue;
+    }
     if (held === undefined || !isOfPeriod(held, ticket, Math.max(nowMs, state.epochMs))) continue;
     limits[i] = { ...held, tokensMilli: credit(held, amount.milli) };
   }
   return { ...state, limits };
 }
 
+/** Into its own slice or nowhere: a late give-back must not free what somebody else holds. */
+function withSlotsBack(held: LimitState, pin: SlotPin, milli: number): LimitState {
+  const slices = hasSlots(held, pin) ? givenBack(held.slices, pin, milli) : undefined;
+  return slices === undefined ? held : { ...held, tokensMilli: held.tokensMilli + milli, slices };
+}
+
+/** Whether slots of a pin may still be held: the limit counts how many are at once, and has not begun anew since. */
+export function hasSlots({ limit, quota }: LimitState, { resets }: SlotPin): boolean {
+  return quota !== undefined && quota.resets === resets && rulesOf(limit).holdsSlots;
+}
+
 /** Whether what was taken then belongs into the period that a limit is in now. */
 export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, nowMs: number): boolean {
   const pin = pinOf(ticket, name);
+  if (isSlotPin(pin)) return false;
   if (quota === undefined) return pin === undefined;
   if (pin === undefined || pin.resets !== quota.resets || pin.windowStartMs !== quota.windowStartMs) return false;
   return rulesOf(limit).isOf(limit, quota, pin, nowMs);
@@ -78,12 +110,18 @@ export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, n
  * earlier one, for a clock that is behind: what was taken later is not given back into that.
  */
 export function hasComeTo(held: LimitState, ticket: Ticket, atMs: number, calendar: Calendar): boolean {
-  const { untilMs = Number.POSITIVE_INFINITY } = pinOf(ticket, held.name) ?? {};
+  const { untilMs = Number.POSITIVE_INFINITY } = quotaPinOf(ticket, held.name) ?? {};
   return !Number.isFinite(untilMs) || rulesOf(held.limit).pin(held.limit, atMs, calendar).untilMs === untilMs;
 }
 
 export function pinOf({ pins }: Ticket, limit: string): PeriodPin | undefined {
   return pins.find((pin) => pin.limit === limit);
+}
+
+/** The period of a quota; undefined where there is none, or the limit is about slots. */
+export function quotaPinOf(ticket: Ticket, limit: string): QuotaPin | undefined {
+  const pin = pinOf(ticket, limit);
+  return isSlotPin(pin) ? undefined : pin;
 }
 
 /** What of some amounts belongs to one period of each limit. */
@@ -134,7 +172,7 @@ export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
       const same = pins.findIndex((other) => isSamePeriod(other, pin));
       const before = same < 0 ? 0 : (pins[same]?.milli ?? 0);
       if (same < 0) pins.push({ ...pin, milli: gave });
-      else pins[same] = { ...pin, milli: before + gave };
+      else pins[same] = { ...together(pin, gave, pins[same] as PeriodPin, before), milli: before + gave };
     }
   }
   const isOne = ({ limit }: PeriodPin) => pins.filter((pin) => pin.limit === limit).length === 1;
@@ -149,13 +187,18 @@ export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
   };
 }
 
-/** Whether two pins name the same period of the same limit. */
+/** One pin for what two say of one period. Slots count from when they are held on average: together the time that each of them would. */
+export function together(pin: PeriodPin, milli: number, other: PeriodPin | undefined, otherMilli: number): PeriodPin {
+  if (!isSlotPin(pin) || !isSlotPin(other) || milli <= 0 || otherMilli <= 0) return pin;
+  const apartMs = other.sinceMs - pin.sinceMs;
+  return { ...pin, sinceMs: pin.sinceMs + Math.round(apartMs * (otherMilli / (milli + otherMilli))) };
+}
+
+/** Whether two pins name the same period, or the same slice, of the same limit. */
 export function isSamePeriod(a: PeriodPin, b: PeriodPin): boolean {
-  return (
-    a.limit === b.limit &&
-    a.resets === b.resets &&
-    a.untilMs === b.untilMs &&
-    a.windowStartMs === b.windowStartMs &&
-    sameReset(a.reset, b.reset)
-  );
+  if (a.limit !== b.limit || a.resets !== b.resets) return false;
+  if (isSlotPin(a) || isSlotPin(b)) {
+    return isSlotPin(a) && isSlotPin(b) && a.place === b.place && a.endMs === b.endMs;
+  }
+  return a.untilMs === b.untilMs && a.windowStartMs === b.windowStartMs && sameReset(a.reset, b.reset);
 }

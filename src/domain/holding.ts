@@ -1,5 +1,14 @@
 import type { Amount } from "./amounts.ts";
-import { byPeriod, isSamePeriod, type PeriodPin, PLAIN_TICKET, pinOf, type Ticket } from "./give-back.ts";
+import {
+  byPeriod,
+  isSamePeriod,
+  isSlotPin,
+  type PeriodPin,
+  PLAIN_TICKET,
+  pinOf,
+  type Ticket,
+  together,
+} from "./give-back.ts";
 
 /**
  * What a lease holds on one bucket with one ticket, and how much of it is still held. A lease has few of these on a bucket,
@@ -53,8 +62,10 @@ function holdingWith({ ticket, held }: Holding, { limit, milli }: Amount, pin: P
   const before = held.find((one) => one.limit === limit);
   const after = { limit, milli: (before?.milli ?? 0) + milli };
   const others = ticket.pins.filter((one) => one.limit !== limit);
-  const pins = pin === undefined ? others : [...others, pin].sort(byName);
-  const isSame = pins.length === ticket.pins.length && pins.every((one, i) => isSamePin(one, ticket.pins[i]));
+  const own = pin && together(pin, milli, pinOf(ticket, limit), before?.milli ?? 0);
+  const pins = own === undefined ? others : [...others, own].sort(byName);
+  const isSame =
+    !isSlotPin(own) && pins.length === ticket.pins.length && pins.every((one, i) => isSamePin(one, ticket.pins[i]));
   return {
     ticket: isSame ? ticket : pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins },
     held: before === undefined ? [...held, after] : held.map((one) => (one === before ? after : one)),
@@ -86,6 +97,8 @@ function withoutLimit({ ticket, held }: Holding, limit: string): Holding {
 /** Whether the store has moved on from a period, as a later one shows. */
 function isOverBy(before: PeriodPin | undefined, later: PeriodPin): boolean {
   if (before === undefined) return false;
+  // Of slots nothing is proven: a later slice was opened while the earlier one goes on.
+  if (isSlotPin(before) || isSlotPin(later)) return false;
   if (before.windowStartMs !== undefined && later.windowStartMs !== undefined) {
     return before.windowStartMs < later.windowStartMs;
   }

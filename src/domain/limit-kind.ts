@@ -1,12 +1,13 @@
 /**
  * How a limit fills again: it drips, it is a quota that resets by the calendar, or one that resets some time after its
- * first use.
+ * first use; or it says how many are at once, and what is taken is held until it is given back.
  */
-export type LimitKind = "drip" | "calendar" | "session";
+export type LimitKind = "drip" | "calendar" | "session" | "concurrent";
 
 /** What a refused limit is to its customer. */
-export const CUSTOMER_KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session">> = {
+export const CUSTOMER_KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session" | "concurrent">> = {
   drip: "rate",
   calendar: "quota",
   session: "session",
+  concurrent: "concurrent",
 };

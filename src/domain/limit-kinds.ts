@@ -1,16 +1,17 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Calendar } from "./calendar.ts";
+import { heldMilli, pulledIn } from "./holds.ts";
+import { holdMsOf } from "./kinds/concurrent.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { type LimitState, termsAt } from "./limit-state.ts";
 
 /**
- * Whether a bucket with this limit is in one piece: the window of a session opens with the first use of all of it, and a shadow
- * decides by all of it.
+ * Whether a bucket with this limit is in one piece: by its kind, or because it is a shadow, which decides by all that there is.
  */
 export function isWhole(limit: Limit): boolean {
-  return rulesOf(limit).opensWindow || limit.shadow === true;
+  return rulesOf(limit).isWhole || limit.shadow === true;
 }
 
 /** Whether a use of so much opens the window of a limit. */
@@ -44,6 +45,12 @@ export function rewound(
   if (rules.refillsSteadily) {
     const lostMilli = Math.min(terms.capacityMilli, refilledMilli(0, terms, fromMs - toMs));
     return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lostMilli, remainder: 0 }, lostMilli };
+  }
+  if (rules.holdsSlots) {
+    // Slices that ended in between were free for as long as anybody's: only such as no right clock can have made end earlier.
+    const slices = pulledIn(held.slices, toMs, holdMsOf(limit));
+    const tokensMilli = terms.capacityMilli - heldMilli(slices);
+    return { limit: { ...held, terms, tokensMilli, remainder: 0, slices }, lostMilli: 0 };
   }
   const windowStartMs = windowBefore(held, { fromMs, toMs });
   const isFilled = rules.opensWindow

@@ -119,8 +119,14 @@ function signatureOf({
   const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
   const mode = shadow ? "shadow" : soft;
   if (mode === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
-  return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...FORMS.map(({ field }) => limit[field] ?? 0)]) + tells;
+  const fields = FORMS.map(({ field }) => limit[field] ?? 0);
+  // Signatures are stored with buckets: a kind that came later stands only in those of its own limits.
+  while (fields.length > FIELDS_FIRST && fields.at(-1) === 0) fields.pop();
+  return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...fields]) + tells;
 }
+
+/** So many kinds with a field of their own there were when signatures were first stored. */
+const FIELDS_FIRST = 2;
 
 /** A bucket is rebased when its epoch is this old, so that products stay small. */
 const EPOCH_MAX_MS = 3_600_000;

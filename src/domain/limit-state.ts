@@ -5,6 +5,7 @@ import { dripMs } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
 import { cutByWindows } from "./cut-by-windows.ts";
+import { ended, heldMilli, NO_SLICES, nextEndMs, type Slice } from "./holds.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { kindOf, rulesOf } from "./kinds/table.ts";
 import { capacityMaxMilli, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
@@ -18,8 +19,13 @@ export interface LimitState extends Balance {
   readonly terms: Terms;
   /** False once configuration no longer names it: it is kept, and time goes on for it, so that re-adding it mints nothing. */
   readonly configured: boolean;
-  /** Quotas only. */
+  /** Quotas, and limits on how many are at once. */
   readonly quota: QuotaMarks | undefined;
+  /**
+   * Slots that are held. What is free and what is held are together what such a limit has. A limit that is another kind meanwhile keeps
+   * those that were held before until they end, so that they count when it is concurrent again.
+   */
+  readonly slices: readonly Slice[];
   /** Of a bucket that is split up: which part this is. `limit` is the whole, `terms` are the part's. */
   readonly part: Part | undefined;
   /**
@@ -54,6 +60,7 @@ export function fullLimit(
     tokensMilli,
     remainder: 0,
     quota,
+    slices: NO_SLICES,
     part: own,
     rememberUntilMs: 0,
     resetsBefore: 0,
@@ -91,10 +98,11 @@ export function termsAt(
 }
 
 /** The next instant after `atMs` at which time does something other than drip; `Infinity` when nothing lies ahead. */
-export function boundaryAfter({ limit, quota }: LimitState, atMs: number, calendar: Calendar): number {
+export function boundaryAfter({ limit, quota, slices }: LimitState, atMs: number, calendar: Calendar): number {
   const next = windowChangeAfter(limit, atMs, calendar);
   if (quota === undefined) return next;
   const rules = rulesOf(limit);
+  if (rules.holdsSlots) return Math.min(next, nextEndMs(slices));
   return rules.isClosed(quota) ? next : Math.min(next, rules.endMs(limit, quota, atMs, calendar));
 }
 
@@ -131,14 +139,28 @@ function advancedBy(
   steps: Steps | undefined,
 ): LimitState | undefined {
   if (toMs <= fromMs) return state;
+  if (state.slices.length > 0) state = withSlices(state, ended(state.slices, toMs));
   const { limit, quota } = state;
   if (quota === undefined) return throughWindows(state, fromMs, toMs, calendar, steps);
-  const filledMs = rulesOf(limit).filledMs(limit, quota, toMs, calendar);
+  const rules = rulesOf(limit);
+  if (rules.holdsSlots) return steps?.take() === false ? undefined : slotsAt(state, toMs, calendar);
+  const filledMs = rules.filledMs(limit, quota, toMs, calendar);
   if (filledMs <= fromMs) return throughWindows(state, fromMs, toMs, calendar, steps);
   // Nothing from before it was full again matters any more.
   if (steps?.take() === false) return undefined;
   const full = renewed(state, filledMs, calendar);
   return filledMs === toMs ? full : throughWindows(full, filledMs, toMs, calendar, steps);
+}
+
+/** A limit on how many are at once, where it stands: what its window has, without what is held. Never cut: a slot would be lost for good. */
+export function slotsAt(state: LimitState, atMs: number, calendar: Calendar): LimitState {
+  const terms = state.limit.schedule === undefined ? state.terms : termsAt(state.limit, 0, atMs, calendar, state.part);
+  const tokensMilli = terms.capacityMilli - heldMilli(state.slices);
+  return { ...state, terms, tokensMilli, remainder: 0 };
+}
+
+export function withSlices(state: LimitState, slices: readonly Slice[]): LimitState {
+  return slices === state.slices ? state : { ...state, slices };
 }
 
 /** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
@@ -164,9 +186,12 @@ export function isForgettable(state: LimitState, atMs: number): boolean {
   return isFull(state) && state.rememberUntilMs <= atMs;
 }
 
-function isFull({ limit, tokensMilli, terms, quota, part, told }: LimitState): boolean {
+function isFull({ limit, tokensMilli, terms, quota, part, slices, told }: LimitState): boolean {
   // It was told in this period, and is not told again when all was given back.
   if (told !== undefined && rulesOf(limit).hasPeriods) return false;
+  if (slices.length > 0 && heldMilli(slices) > 0) return false;
+  // Nothing is held: whatever window it is in, one that is new would be the same.
+  if (quota !== undefined && rulesOf(limit).holdsSlots) return true;
   // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
   if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
   return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0);

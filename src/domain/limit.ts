@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { checkSlots, HOLD_DEFAULT_MS, refusedAsLimit } from "./kinds/concurrent.ts";
 import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
@@ -17,8 +18,8 @@ const LIMITS_MAX = 16;
 
 /**
  * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to
- * `capacity`), or it is a quota that resets, by the calendar or some time after its first use (`refillAmount` is 0). A
- * plain, frozen value that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and the other makers.
+ * `capacity`), or it is a quota that resets, by the calendar or some time after its first use (`refillAmount` is 0). Or it
+ * says how many are at once (`holdMs`): `capacity` are slots, each held until it is given back or its time is up. A plain, frozen value that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and the other makers.
  */
 export interface Limit<Name extends string = string, Measure extends string = Name> extends KindFields {
   /** Its name, once in a bucket. */
@@ -27,7 +28,7 @@ export interface Limit<Name extends string = string, Measure extends string = Na
   readonly counts?: Measure;
   /** The most it holds, in whole tokens. */
   readonly capacity: number;
-  /** Whole tokens that drip in over a period; 0 for a quota. */
+  /** Whole tokens that drip in over a period; 0 for a quota and for a limit on how many are at once. */
   readonly refillAmount: number;
   /** The period, in ms: whole seconds. */
   readonly refillPeriodMs: number;
@@ -98,6 +99,15 @@ export type QuotaOptions<Measure extends string = string> = KindOptions<Measure>
       }
   );
 
+/** Options of `Limit.concurrent`. */
+export interface ConcurrentOptions<Measure extends string = string> extends KindOptions<Measure> {
+  /**
+   * How long a slot is held, in ms: whole seconds from 1,000 to a day, unless it is given back or renewed before. Who dies holding
+   * one has it for at most a quarter longer. Default: 60,000.
+   */
+  readonly holdMs?: number;
+}
+
 type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly reset?: Reset | ResetName | undefined;
   readonly resetAfterMs?: number | undefined;
@@ -113,9 +123,13 @@ const CUSTOM_TERMS = new KnownNames<CustomTerms>({
 const QUOTA_OPTIONS = new KnownNames<Quota>({
   ...{ reset: true, resetAfterMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
 });
+const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({
+  ...{ holdMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
+});
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true, reset: true, resetAfterMs: true },
+  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
+  ...{ reset: true, resetAfterMs: true, holdMs: true },
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
@@ -148,6 +162,15 @@ export interface LimitMakers {
     name: Name,
     amount: number,
     options: QuotaOptions<Measure>,
+  ): Limit<Name, Measure>;
+  /**
+   * At most so many at once: `Limit.concurrent("parallel", 10, { holdMs: 60_000 })`. What a request takes it holds until it settles,
+   * gives back, or `holdMs` have passed without a renewal.
+   */
+  concurrent<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    slots: number,
+    options?: ConcurrentOptions<Measure>,
   ): Limit<Name, Measure>;
 }
 
@@ -196,6 +219,19 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
         calendar,
       );
     },
+    concurrent<const Name extends string, const Measure extends string = Name>(
+      name: Name,
+      slots: number,
+      options: ConcurrentOptions<Measure> = {},
+    ): Limit<Name, Measure> {
+      const { holdMs = HOLD_DEFAULT_MS, ...kind } = refusedAsLimit(() =>
+        CONCURRENT_OPTIONS.check(options, `Limit ${shown(name)}: the options`),
+      );
+      return checkLimit(
+        { name, capacity: slots, refillAmount: 0, refillPeriodMs: 1_000, holdMs, ...ofKind(kind) },
+        calendar,
+      );
+    },
   };
 }
 
@@ -234,7 +270,9 @@ function checkLimit<Name extends string, Measure extends string>(
   }
   const resets = fields !== undefined;
   const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount, resets ? 0 : 1);
-  if (resets && refillAmount !== 0) {
+  const most = forms[0]?.most ?? TOKENS_MAX;
+  if (limit.holdMs !== undefined) checkSlots(limit);
+  else if (resets && refillAmount !== 0) {
     throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
   }
   for (const field of ["soft", "shadow"] as const) {
@@ -250,7 +288,8 @@ function checkLimit<Name extends string, Measure extends string>(
   }
   if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
-  const schedule = limit.schedule === undefined ? undefined : checkSchedule(base, limit.schedule, resets, calendar);
+  const schedule =
+    limit.schedule === undefined ? undefined : checkSchedule({ ...base, most }, limit.schedule, resets, calendar);
   const notifyAt = limit.notifyAt === undefined ? undefined : checkNotifyAt(name, limit.notifyAt);
   const made = Object.freeze({
     ...base,

@@ -33,6 +33,8 @@ function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
     return atMs + dripMs(terms.capacityMilli - tokensMilli, terms);
   }
   const rules = rulesOf(limit);
+  // What is held is kept as such, until it ends.
+  if (rules.holdsSlots) return 0;
   return rules.isClosed(quota) ? 0 : rules.endMs(limit, quota, atMs, calendar);
 }
 

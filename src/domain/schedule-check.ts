@@ -15,6 +15,8 @@ interface Base {
   readonly name: string;
   readonly capacity: number;
   readonly refillAmount: number;
+  /** The most that it holds in any window. */
+  readonly most: number;
 }
 
 const RESET = new KnownNames<Reset>({ cron: true, tz: true });
@@ -38,7 +40,7 @@ export function checkReset(name: string, given: Reset | string, calendar: CronCh
   return Object.freeze({ cron, tz });
 }
 
-/** The windows of a limit, each checked against its base. `resets`: it is a quota, which no window can make drip. */
+/** The windows of a limit, each checked against its base. `resets`: it is no limit that drips, and no window can make it drip. */
 export function checkSchedule(
   base: Base,
   given: readonly ScheduleEntry[],
@@ -59,7 +61,7 @@ export function checkSchedule(
 }
 
 function checkEntry(
-  { name, capacity, refillAmount }: Base,
+  { name, capacity, refillAmount, most }: Base,
   entry: ScheduleEntry,
   resets: boolean,
   calendar: CronCheck,
@@ -92,14 +94,27 @@ function checkEntry(
   if (resets && (absolutes.refillAmount !== undefined || absolutes.refillPeriodMs !== undefined)) {
     throw new ValidationError(
       "limit_invalid",
-      `Limit "${name}": the window "${cron}" would make a quota refill; change only its capacity or scale.`,
+      `Limit "${name}": the window "${cron}" would make a ${most === TOKENS_MAX ? "quota" : "concurrent limit"} refill; change only its capacity or scale.`,
     );
   }
-  if (entry.scale === undefined) return Object.freeze({ cron, tz, ...absolutes });
-  return Object.freeze({ cron, tz, scale: checkScale(name, cron, entry.scale, Math.max(capacity, refillAmount)) });
+  if (entry.scale !== undefined) {
+    const scale = checkScale({ name, cron, most }, entry.scale, Math.max(capacity, refillAmount));
+    return Object.freeze({ cron, tz, scale });
+  }
+  if ((absolutes.capacity ?? 0) > most) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": capacity in the window "${cron}" is ${absolutes.capacity}; such a limit has at most ${most}.`,
+    );
+  }
+  return Object.freeze({ cron, tz, ...absolutes });
 }
 
-function checkScale(name: string, cron: string, scale: unknown, most: number): number {
+function checkScale(
+  { name, cron, most }: { readonly name: string; readonly cron: string; readonly most: number },
+  scale: unknown,
+  scaled: number,
+): number {
   const whole = typeof scale === "number" && scale > 0 && scale <= SCALE_MAX && perMilleOf(scale) / 1000 === scale;
   if (!whole) {
     throw new ValidationError(
@@ -108,10 +123,10 @@ function checkScale(name: string, cron: string, scale: unknown, most: number): n
         "with at most three decimal places.",
     );
   }
-  if (most * scale > TOKENS_MAX) {
+  if (scaled * scale > most) {
     throw new ValidationError(
       "limit_invalid",
-      `Limit "${name}": scale ${scale} in the window "${cron}" gives more than ${TOKENS_MAX} tokens; choose a smaller one.`,
+      `Limit "${name}": scale ${scale} in the window "${cron}" gives more than ${most} tokens; choose a smaller one.`,
     );
   }
   return scale;

@@ -1,4 +1,12 @@
-import { joinedTicket, type PeriodPin, type PeriodShare, PLAIN_TICKET, type Ticket } from "./give-back.ts";
+import {
+  isSlotPin,
+  joinedTicket,
+  type PeriodPin,
+  type PeriodShare,
+  PLAIN_TICKET,
+  type SlotPin,
+  type Ticket,
+} from "./give-back.ts";
 import type { Reset } from "./schedule.ts";
 import { StoredForm } from "./stored-form.ts";
 
@@ -21,7 +29,12 @@ type StoredPeriod = readonly [
   windowStartMs: number | null,
   resets: number,
 ];
-type StoredPin = StoredPeriod | readonly [...StoredPeriod, milli: number];
+type StoredSlots = readonly [limit: string, place: number, endMs: number, resets: number, sinceMs: number];
+type StoredPin =
+  | StoredPeriod
+  | readonly [...StoredPeriod, milli: number]
+  | StoredSlots
+  | readonly [...StoredSlots, milli: number];
 
 /** The stored form of a ticket: JSON-safe, and read back as it was. */
 export function storedTicket(ticket: Ticket): StoredTicket {
@@ -32,7 +45,13 @@ export function storedTicket(ticket: Ticket): StoredTicket {
   return stored.length === 0 ? 0 : [stored];
 }
 
-function storedPin({ limit, reset, untilMs, windowStartMs, resets, milli }: PeriodPin): StoredPin {
+function storedPin(pin: PeriodPin): StoredPin {
+  if (isSlotPin(pin)) {
+    const { limit, place, endMs, resets, sinceMs, milli } = pin;
+    const slots: StoredSlots = [limit, place, endMs, resets, sinceMs];
+    return milli === undefined ? slots : [...slots, milli];
+  }
+  const { limit, reset, untilMs, windowStartMs, resets, milli } = pin;
   const period: StoredPeriod = [
     limit,
     reset === undefined ? null : [reset.cron, reset.tz ?? null],
@@ -74,6 +93,8 @@ function namesIn(stored: unknown): readonly string[] {
 
 function pinFrom(stored: unknown): PeriodPin {
   const fields = FORM.list(stored);
+  // The reset of a quota is a list, or null where there is none; in its place stands the slice of slots.
+  if (typeof fields[1] === "number") return slotPinFrom(fields);
   const [limit, reset, untilMs, windowStartMs, resets, milli] = fields.length === 6 ? fields : FORM.list(fields, 5);
   return {
     limit: FORM.text(limit),
@@ -81,6 +102,18 @@ function pinFrom(stored: unknown): PeriodPin {
     untilMs: FORM.orNone(untilMs, (value) => FORM.integer(value)) ?? Number.POSITIVE_INFINITY,
     windowStartMs: FORM.orNone(windowStartMs, (value) => FORM.integer(value)),
     resets: FORM.integer(resets),
+    ...(fields.length === 6 ? { milli: FORM.natural(milli) } : {}),
+  };
+}
+
+function slotPinFrom(fields: readonly unknown[]): SlotPin {
+  const [limit, place, endMs, resets, sinceMs, milli] = fields.length === 6 ? fields : FORM.list(fields, 5);
+  return {
+    limit: FORM.text(limit),
+    place: FORM.natural(place),
+    endMs: FORM.integer(endMs),
+    resets: FORM.integer(resets),
+    sinceMs: FORM.integer(sinceMs),
     ...(fields.length === 6 ? { milli: FORM.natural(milli) } : {}),
   };
 }

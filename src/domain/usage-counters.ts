@@ -1,5 +1,5 @@
 /** What usage counts of each limit: a field of a snapshot. */
-export type UsageCounter = "counters" | "overdrafts" | "bypassed" | "wouldRefuse";
+export type UsageCounter = "counters" | "overdrafts" | "bypassed" | "wouldRefuse" | "heldMs";
 
 /** The counts of some windows, by what they count and then by limit. */
 export type UsageCounts = Readonly<Record<UsageCounter, Readonly<Record<string, number>>>>;
@@ -7,13 +7,14 @@ export type UsageCounts = Readonly<Record<UsageCounter, Readonly<Record<string, 
 /**
  * Everything that is counted by limit, in the order in which it is shown. Stores, exports and sums walk through this table; what
  * else is to be counted is one row more, and its attributes (`protocol/item/attributes.ts`). All counts are stored in thousandths:
- * tokens as millitokens, requests as 1000 each.
+ * tokens as millitokens, requests as 1000 each, held time as thousandths of a slot times milliseconds.
  */
 const ROWS: readonly { readonly counter: UsageCounter; readonly mark: string }[] = [
   { counter: "counters", mark: "" },
   { counter: "overdrafts", mark: "od" },
   { counter: "bypassed", mark: "by" },
   { counter: "wouldRefuse", mark: "wr" },
+  { counter: "heldMs", mark: "hu" },
 ];
 
 export const USAGE_COUNTERS: readonly UsageCounter[] = ROWS.map(({ counter }) => counter);

@@ -12,6 +12,7 @@ const snapshot: UsageSnapshot = {
     overdrafts: { soft: 2 },
     bypassed: { rpm: 1 },
     wouldRefuse: { tpm: 3 },
+    heldMs: {},
   },
 };
 
@@ -28,10 +29,10 @@ test("CSV has a row a limit, in the order of their names, with times in ISO", as
   assert.equal(
     await text([snapshot], "csv"),
     [
-      "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse",
-      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,rpm,7,0,1,0",
-      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,soft,0,2,0,0",
-      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,tpm,500,0,0,3",
+      "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse,heldMs",
+      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,rpm,7,0,1,0,0",
+      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,soft,0,2,0,0,0",
+      "key-1,gpt-4,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,7,tpm,500,0,0,3,0",
       "",
     ].join("\n"),
   );
@@ -41,7 +42,7 @@ test("requests that took no tokens are not lost from the CSV", async () => {
   const [, row] = (
     await text([{ ...snapshot, counters: {}, overdrafts: {}, bypassed: {}, wouldRefuse: {} }], "csv")
   ).split("\n");
-  assert.match(row ?? "", /,7,,0,0,0,0$/);
+  assert.match(row ?? "", /,7,,0,0,0,0,0$/);
 });
 
 test("what would break a row is quoted", async () => {

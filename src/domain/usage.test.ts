@@ -57,6 +57,7 @@ function snapshot(hour: number, counters: Record<string, number>, requests: numb
     overdrafts: {},
     bypassed: {},
     wouldRefuse: {},
+    heldMs: {},
   };
 }
 
@@ -82,13 +83,8 @@ test("an average counts only the windows that have the counter", () => {
 
 test("a summary of nothing has no first and no last window", () => {
   const nothing = {
-    snapshotCount: 0,
-    total: {},
-    average: {},
-    requests: 0,
-    overdrafts: {},
-    bypassed: {},
-    wouldRefuse: {},
+    ...{ snapshotCount: 0, total: {}, average: {}, requests: 0 },
+    ...{ overdrafts: {}, bypassed: {}, wouldRefuse: {}, heldMs: {} },
   };
   assert.deepEqual(summarize([]), nothing);
 });

@@ -25,6 +25,8 @@ export interface UsageSnapshot {
   readonly bypassed: Readonly<Record<string, number>>;
   /** By shadow limit, how many requests it would have refused; what they asked of it is in no other count. */
   readonly wouldRefuse: Readonly<Record<string, number>>;
+  /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
+  readonly heldMs: Readonly<Record<string, number>>;
 }
 
 /** Usage added up over windows. */
@@ -43,6 +45,8 @@ export interface UsageSummary {
   readonly bypassed: Readonly<Record<string, number>>;
   /** By shadow limit, how many requests it would have refused; what they asked of it is in no other count. */
   readonly wouldRefuse: Readonly<Record<string, number>>;
+  /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
+  readonly heldMs: Readonly<Record<string, number>>;
   /** When the first window begins. Absent: there was none. */
   readonly firstWindowStartMs?: number;
   /** When the last window begins. Absent: there was none. */

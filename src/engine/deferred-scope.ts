@@ -67,6 +67,7 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
       take: async (...args) => (await scope()).buckets.take(...args),
       debit: async (...args) => (await scope()).buckets.debit(...args),
       credit: async (...args) => (await scope()).buckets.credit(...args),
+      renew: async (...args) => (await scope()).buckets.renew(...args),
       topUp: async (...args) => (await scope()).buckets.topUp(...args),
       reset: async (...args) => (await scope()).buckets.reset(...args),
       watchReturns: (listener) => {

@@ -1,5 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
-import { type BucketState, fits } from "../domain/bucket-state.ts";
+import { fits } from "../domain/bucket-questions.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { asksNever } from "../domain/earliest.ts";
 import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";

@@ -1,7 +1,8 @@
 import { wholeTokens } from "../bucket/level.ts";
 import { amountsOf } from "../domain/amounts.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
-import { availableMilli, type BucketState, findLimit, fits } from "../domain/bucket-state.ts";
+import { fits } from "../domain/bucket-questions.ts";
+import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
 import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, LimitSource } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";

@@ -1,6 +1,7 @@
 import { wholeTokens } from "../bucket/level.ts";
 import { amountsOf } from "../domain/amounts.ts";
-import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
+import { isIdle } from "../domain/bucket-questions.ts";
+import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { noLimits } from "../domain/charge-errors.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";

@@ -1,6 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import { overdrawnOf } from "../domain/bucket-questions.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { levelName } from "../domain/level-names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { isIdle } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -6,8 +7,7 @@ import {
   bucketFor,
   debitFrom,
   findLimit,
-  isIdle,
-  takeLeaving,
+  takeBy,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -48,17 +48,17 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
       bypass ? [] : shadowedOf(before[i] as BucketState, take, nowMs, leavePercent),
     );
     const takes = claims.map(({ take }, i) => withoutShadowed(take, shadowed[i] ?? []));
-    const after = claims.map(({ bypass, leavePercent }, i) => {
+    const after = claims.map((claim, i) => {
       const state = before[i] as BucketState;
-      return bypass ? touched(state) : takeLeaving(state, takes[i] ?? [], nowMs, leavePercent ?? 0);
+      return claim.bypass ? touched(state) : takeBy(state, takes[i] ?? [], nowMs, claim);
     });
     if (after.includes(undefined)) {
       return before.map((state, i): Answer => ({ kind: after[i] === undefined ? "short" : "skipped", state }));
     }
-    return claims.map(({ bucket, bypass }, i): Answer => {
+    return claims.map(({ bucket, bypass, holdMs }, i): Answer => {
       const state = after[i] as BucketState;
       this.#states.set(bucket.id, state);
-      const ticket = bypass ? PLAIN_TICKET : ticketOf(state, takes[i] ?? [], nowMs, this.#calendar);
+      const ticket = bypass ? PLAIN_TICKET : ticketOf(state, takes[i] ?? [], nowMs, this.#calendar, holdMs);
       return { kind: "taken", state, ticket: { ...ticket, shadowed: shadowed[i] ?? [] }, shadowed: shadowed[i] ?? [] };
     });
   }

@@ -5,6 +5,7 @@ import { rebase } from "../bucket/level.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { assembled, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { NO_SLICES } from "../domain/holds.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemValue } from "../ports/item-store.ts";
 import { TRUSTED_CLOCK } from "../protocol/clock/server-time.ts";
@@ -121,7 +122,7 @@ function stateAt({ name, tokensMilli, refilledAtMs, terms }: OldLimit, epochMs: 
     ...{ name, capacity: capacityMilli / 1000, refillAmount: refillAmountMilli / 1000, refillPeriodMs },
   });
   return {
-    ...{ name, limit, terms, configured: true, ...balance, quota: undefined, part: undefined },
+    ...{ name, limit, terms, configured: true, ...balance, quota: undefined, slices: NO_SLICES, part: undefined },
     ...{ rememberUntilMs: 0, resetsBefore: 0 },
   };
 }

@@ -18,6 +18,8 @@ export interface Claim extends LimitedBucket {
   readonly bypass: boolean;
   /** So many percent of every limit that it takes from, but for soft ones, must be left after it; absent: nothing must. */
   readonly leavePercent?: number;
+  /** How long the slots that it takes are held, in ms; absent, or above a limit's own: as long as the limit says. */
+  readonly holdMs?: number;
   /**
    * Whether configuration of this level, and of those above it that are no claims, was read consistently for this very request.
    * A store that announces changes on its buckets cannot announce them on one that is not there: it makes none without this,
@@ -32,6 +34,8 @@ export interface Held extends LimitedBucket {
   readonly ticket: Ticket;
   /** Let through by a bypass at the start, and so all the way: only usage knows of it. */
   readonly bypass: boolean;
+  /** For how long slots are renewed, in ms; absent, or above a limit's own: as long as the limit says. */
+  readonly holdMs?: number;
 }
 
 export interface CallContext {
@@ -48,6 +52,8 @@ export interface CallContext {
  */
 export interface CreditContext extends CallContext {
   readonly undoes?: "request";
+  /** Slots that come back were used: usage keeps them, and counts how long they were held. Absent: it is as if they were never taken. */
+  readonly slotsUsed?: true;
 }
 
 export interface TakeContext extends CallContext {
@@ -127,6 +133,15 @@ export type WriteReply =
   | { readonly kind: "tooDeep" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
+/**
+ * Outcome of a renewal. `renewed`: all of it is held anew, as its ticket says. `lost`: some of it is held no more, and nothing was
+ * changed. `unavailable`: transient; what is held ends as the ticket of before says.
+ */
+export type RenewReply =
+  | { readonly kind: "renewed"; readonly ticket: Ticket }
+  | { readonly kind: "lost" }
+  | { readonly kind: "unavailable"; readonly cause: unknown };
+
 /** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
 export interface Operation extends LimitedBucket {
   readonly nowMs: number;
@@ -176,9 +191,17 @@ export interface BucketStore {
   debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): MaybePromise<WriteReply>;
+  /**
+   * Holds slots for as long again from now on, or as long as before where that is longer. The ticket may have several slices of a limit,
+   * each with its part; all of them are renewed, or none.
+   */
+  renew(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<RenewReply>;
   /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
   topUp(operation: Operation, amounts: readonly Amount[]): MaybePromise<OperationReply>;
-  /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined. */
+  /**
+   * Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined, but not those on
+   * how many are at once: what they count still runs. Named, all that is held of them is forgotten.
+   */
   reset(operation: Operation, limits: readonly string[] | undefined): MaybePromise<OperationReply>;
   /**
    * Calls the listener when tokens come back of which no answer tells: later than the caller that gave them back was answered, or

@@ -82,7 +82,7 @@ export interface WriteTrace {
 
 export interface TracePart {
   readonly of: object;
-  readonly kind: "take" | "debit" | "credit" | "topUp" | "reset";
+  readonly kind: "take" | "debit" | "credit" | "renew" | "topUp" | "reset";
   readonly amounts: readonly Amount[];
   /** Of a give-back that takes the request back, too: the soft limits that the request had left below zero. */
   readonly undoes?: readonly string[];

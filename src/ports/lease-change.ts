@@ -7,6 +7,8 @@ import type { KeyFinish, KeyMark } from "./lease-write.ts";
 export interface Movement {
   readonly held: Held;
   readonly amounts: readonly Amount[];
+  /** Of a credit; see `CreditContext.slotsUsed`. */
+  readonly slotsUsed?: true;
 }
 
 /** What a change of a lease does to buckets: it takes more if all of it is there, or moves differences, which nothing refuses. */

@@ -7,6 +7,7 @@ import type {
   Claim,
   CreditContext,
   Held,
+  RenewReply,
   Returned,
   TakeContext,
   TakenAnswer,
@@ -18,6 +19,7 @@ import type { ProtocolContext } from "./context.ts";
 import { Crediting } from "./give-back/crediting.ts";
 import { debit } from "./give-back/debit.ts";
 import { giveBackLate } from "./give-back/late.ts";
+import { renew } from "./give-back/renewal.ts";
 import { Nonces } from "./item/nonces.ts";
 import { BucketUpkeep } from "./operations/upkeep.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -119,7 +121,13 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
-    return this.#crediting.credit(held, amounts, { ...called(this.context, context), undoes: context.undoes });
+    const { undoes, slotsUsed } = context;
+    const call = called(this.context, context);
+    return this.#crediting.credit(held, amounts, slotsUsed ? { ...call, undoes, slotsUsed } : { ...call, undoes });
+  }
+
+  renew(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<RenewReply> {
+    return this.#caches.holding([held.bucket], () => renew(this.context, this.#lanes, { held, amounts, asked }));
   }
 
   watchReturns(listener: (returned: Returned) => void): () => void {

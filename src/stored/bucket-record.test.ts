@@ -87,18 +87,18 @@ test("a debit goes below zero, and a give-back takes it out of usage again", () 
   const amounts = [{ limit: "rpm", milli: 12_000 }];
   const debited = debitedFrom(undefined, held(claim), amounts, at(NOON)).after as BucketRecord;
   assert.deepEqual(tokensOf(debited), [["rpm", -2_000]]);
-  const back = creditedTo(debited, held(claim), amounts, at(NOON));
+  const back = creditedTo(debited, held(claim), amounts, {}, at(NOON));
   assert.deepEqual(tokensOf(back), [["rpm", 10_000]]);
   assert.deepEqual(back.open, { hourMs: NOON, requests: 0, counted: [0] });
 });
 
 test("what is given back to a bucket that is forgotten leaves usage all the same", () => {
   const amounts = [{ limit: "rpm", milli: 3_000 }];
-  assert.deepEqual(creditedToNone(held(claimOn([rpm], {})), amounts, at(NOON + HOUR_MS)), [
+  assert.deepEqual(creditedToNone(held(claimOn([rpm], {})), amounts, {}, at(NOON + HOUR_MS)), [
     { hourMs: NOON + HOUR_MS, requests: 0, amounts: [{ limit: "rpm", milli: -3_000 }] },
   ]);
   const uncounted = { ...at(NOON), countsUsage: false };
-  assert.deepEqual(creditedToNone(held(claimOn([rpm], {})), amounts, uncounted), []);
+  assert.deepEqual(creditedToNone(held(claimOn([rpm], {})), amounts, {}, uncounted), []);
 });
 
 test("a purchase and a reset go by the limits they bring, and are no usage", () => {

@@ -1,6 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
+import type { Ticket } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
@@ -8,13 +9,18 @@ import {
   atGiveBack,
   atWrite,
   countedOf,
+  countedOfCredit,
   countedOfTake,
+  countedOfTime,
   credited,
   type Decided,
   debited,
   decided,
+  heldCounts,
   type Planner,
   type RuleContext,
+  renewedSlots,
+  type SlotsBack,
   standing,
   taken,
 } from "./bucket-rules.ts";
@@ -37,7 +43,7 @@ export interface RecordContext extends RuleContext {
 /** The record as it stands for these limits; the same object when nothing was due. A bucket that is not there begins full. */
 export function brought(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
   const state = standing(record?.state, of, context);
-  return record === undefined ? newRecord(state, context.nowMs) : withState(record, state);
+  return record === undefined ? newRecord(state, context.nowMs) : withState(record, state, context);
 }
 
 /** What a claim makes of a record: as it stands before, as it is written to, and after unless it does not fit. */
@@ -56,7 +62,7 @@ export function takenFrom(
   context: RecordContext,
 ): TakenRecord {
   const before = brought(record, claim, context);
-  const written = by === "plan" ? before : withState(before, atWrite(before.state, context));
+  const written = by === "plan" ? before : withState(before, atWrite(before.state, context), context);
   const due = decided(written.state, claim, context.nowMs);
   const state = taken(written.state, due, context.nowMs);
   if (state === undefined) return { before, written, after: undefined, claim: due };
@@ -83,26 +89,44 @@ export function creditedTo(
   record: BucketRecord,
   held: Held,
   amounts: readonly Amount[],
+  slots: SlotsBack,
   context: RecordContext,
 ): BucketRecord {
   const before = forGiveBack(record, held, context);
   const state = credited(before.state, held, amounts, context.nowMs);
-  return counted(before, state, { amounts: countedOf(amounts, held.bypass), sign: -1, requests: 0 }, context);
+  const back = context.countsUsage ? countedOfCredit(before.state, held, amounts, slots, context.nowMs) : amounts;
+  return counted(before, state, { amounts: back, sign: -1, requests: 0 }, context);
+}
+
+/** A record after a renewal, and the ticket of what is held now; undefined: it is held no more. */
+export function renewedIn(
+  record: BucketRecord,
+  held: Held,
+  amounts: readonly Amount[],
+  context: RecordContext,
+): { readonly record: BucketRecord; readonly ticket: Ticket } | undefined {
+  const before = forGiveBack(record, held, context);
+  const renewed = renewedSlots(before.state, held, amounts, context.nowMs);
+  if (renewed === undefined) return undefined;
+  const counting = { amounts: heldCounts(renewed.times), sign: 1 as const, requests: 0 };
+  return { record: counted(before, renewed.state, counting, context), ticket: renewed.ticket };
 }
 
 /** Usage of what is given back to a bucket that is forgotten. */
 export function creditedToNone(
-  { bypass }: Held,
+  held: Held,
   amounts: readonly Amount[],
+  slots: SlotsBack,
   { countsUsage, nowMs }: RecordContext,
 ): readonly HourCount[] {
   if (!countsUsage) return NONE;
-  return asCount({ amounts: countedOf(amounts, bypass), sign: -1, requests: 0, nowMs });
+  const back = countedOfCredit(undefined, held, amounts, slots, nowMs);
+  return asCount({ amounts: back, sign: -1, requests: 0, nowMs });
 }
 
 /** The record as something is given back to it; the same object when nothing was due. */
 export function forGiveBack(record: BucketRecord, held: Held, context: RecordContext): BucketRecord {
-  return held.bypass ? record : withState(record, atGiveBack(record.state, context));
+  return held.bypass ? record : withState(record, atGiveBack(record.state, context), context);
 }
 
 /**
@@ -143,7 +167,7 @@ export function toppedUpRecord(
   const before = writtenFor(record, of, context);
   const topped = toppedUp(before.state, amounts, context.nowMs, context.calendar);
   if (topped.kind === "tooLarge") return topped;
-  return { kind: "done", record: withState(before, topped.state), amounts: topped.gained };
+  return { kind: "done", record: withState(before, topped.state, context), amounts: topped.gained };
 }
 
 /** All limits when undefined. */
@@ -155,7 +179,7 @@ export function resetRecord(
 ): OperatedRecord {
   const before = writtenFor(record, of, context);
   const state = resetLimits(before.state, limits, context.nowMs, context.calendar);
-  return { kind: "done", record: withState(before, state), amounts: [] };
+  return { kind: "done", record: withState(before, state, context), amounts: [] };
 }
 
 /** The record after its counts went to their table. */
@@ -189,12 +213,18 @@ function newRecord(state: BucketState, nowMs: number): BucketRecord {
 
 function writtenFor(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
   const before = brought(record, of, context);
-  return withState(before, atWrite(before.state, context));
+  return withState(before, atWrite(before.state, context), context);
 }
 
 // The counts are kept in the order of the limits: where that has changed, they leave by name.
-function withState(record: BucketRecord, state: BucketState): BucketRecord {
+function withState(record: BucketRecord, state: BucketState, context: RecordContext): BucketRecord {
   if (state === record.state) return record;
+  const times = context.countsUsage ? countedOfTime(record.state, state) : [];
+  const bare = reshaped(record, state);
+  return times.length === 0 ? bare : counted(bare, state, { amounts: times, sign: 1, requests: 0 }, context);
+}
+
+function reshaped(record: BucketRecord, state: BucketState): BucketRecord {
   const { shape: before, open, left } = record;
   const shape = shapeOf(state);
   if (shape === before || sameNames(shape, before)) return { state, shape, open, left };

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { overdrawnOf } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -8,18 +9,19 @@ import {
   countFrom,
   debitFrom,
   freshBucket,
-  overdrawnOf,
+  takeBy,
   takeFrom,
-  takeLeaving,
   touched,
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { type RenewedSlots, renewSlots, slotsOf } from "../domain/renew-slots.ts";
 import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
+import { timeOfEnded, timeOfGivenBack } from "../domain/slot-time.ts";
 import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/thresholds.ts";
 import { countName, type UsageCounter } from "../domain/usage-counters.ts";
-import type { Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
+import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
 
 const NONE_SHADOWED: readonly string[] = Object.freeze([]);
@@ -77,14 +79,11 @@ export function decided(state: BucketState, claim: Claim, nowMs: number): Decide
 }
 
 /** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
-export function taken(
-  state: BucketState,
-  { take, bypass, leavePercent }: Decided,
-  nowMs: number,
-): BucketState | undefined {
+export function taken(state: BucketState, claim: Decided, nowMs: number): BucketState | undefined {
+  const { take, bypass, leavePercent, holdMs } = claim;
   if (bypass) return touched(state);
-  const after =
-    leavePercent === undefined ? takeFrom(state, take, nowMs) : takeLeaving(state, take, nowMs, leavePercent);
+  const isPlain = leavePercent === undefined && holdMs === undefined;
+  const after = isPlain ? takeFrom(state, take, nowMs) : takeBy(state, take, nowMs, claim);
   return after === undefined || after.plain ? after : withMarks({ before: state, after, amounts: take, nowMs });
 }
 
@@ -109,18 +108,25 @@ export function toldBy(
   return bypass || take.after.plain ? undefined : crossedBy({ ...take, nowMs }, bucket, calendar);
 }
 
+/** A renewal: what it makes of a bucket, or undefined where what it renews is held no more. */
+export function renewedSlots(
+  state: BucketState,
+  { ticket, holdMs }: Held,
+  amounts: readonly Amount[],
+  nowMs: number,
+): RenewedSlots | undefined {
+  return renewSlots(state, amounts, ticket, { nowMs, holdMs });
+}
+
 /** What a bucket is after amounts were given back to it. */
 export function credited(state: BucketState, held: Held, amounts: readonly Amount[], nowMs: number): BucketState {
   return held.bypass ? state : giveBack(state, amounts, held.ticket, nowMs);
 }
 
 /** The answer to a claim that left this state. */
-export function takenAnswer(
-  state: BucketState,
-  { take, bypass, shadowed }: Decided,
-  context: RuleContext,
-): TakenAnswer {
-  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar);
+export function takenAnswer(state: BucketState, claim: Decided, context: RuleContext): TakenAnswer {
+  const { take, bypass, shadowed, holdMs } = claim;
+  const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar, holdMs);
   if (shadowed === undefined) return { kind: "taken", state, ticket, shadowed: NONE_SHADOWED };
   return { kind: "taken", state, ticket: { ...ticket, shadowed }, shadowed };
 }
@@ -152,6 +158,39 @@ export function countedOfTake(state: BucketState, claim: Decided, nowMs: number)
 function onceEach(counter: UsageCounter, limits: readonly string[]): readonly Amount[] {
   return limits.map((limit) => ({ limit: countName(counter, limit), milli: 1000 }));
 }
+
+/** How slots come back that are given back. */
+export type SlotsBack = Pick<CreditContext, "undoes" | "slotsUsed">;
+
+/**
+ * What usage counts, as negative, of amounts that are given back to a bucket as it stands before. Slots that were used stay counted, and
+ * how long they were held comes on top, unless the whole request is undone.
+ */
+export function countedOfCredit(
+  state: BucketState | undefined,
+  { ticket, bypass }: Held,
+  amounts: readonly Amount[],
+  { slotsUsed, undoes }: SlotsBack,
+  nowMs: number,
+): readonly Amount[] {
+  const slots = bypass ? NONE : slotsOf(ticket, amounts);
+  if (slots.length === 0) return countedOf(amounts, bypass);
+  const counted = slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts;
+  const times = state === undefined || undoes !== undefined ? NONE : timeOfGivenBack(state, slots, ticket, nowMs);
+  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: -milli }))];
+}
+
+/** Times that slots were held, under the name that usage has for them. */
+export function heldCounts(times: readonly Amount[]): readonly Amount[] {
+  return times.length === 0 ? NONE : times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli }));
+}
+
+/** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
+export function countedOfTime(before: BucketState | undefined, after: BucketState): readonly Amount[] {
+  return heldCounts(timeOfEnded(before, after));
+}
+
+const NONE: readonly Amount[] = Object.freeze([]);
 
 /** What usage counts of amounts that are debited or given back. */
 export function countedOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {

@@ -1,4 +1,5 @@
-import { type BucketState, isIdle } from "../domain/bucket-state.ts";
+import { isIdle } from "../domain/bucket-questions.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 

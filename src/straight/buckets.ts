@@ -6,6 +6,7 @@ import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { refuseSlots } from "../domain/slots-unsupported.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
 import type {
   BucketOwner,
@@ -16,6 +17,7 @@ import type {
   ListedBucket,
   Operation,
   OperationReply,
+  RenewReply,
   TakeContext,
   TakeReply,
   WriteReply,
@@ -48,6 +50,7 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
+    for (const { set } of claims) if (set.isBeyondRates) refuseSlots(set.limits, "PostgreSQL");
     const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
     return (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
@@ -78,6 +81,10 @@ export class StraightBuckets implements BucketStore {
 
   async #credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
     return (await this.#submit({ kind: "credit", held, amounts, undone: [] }, context)) as WriteReply;
+  }
+
+  renew(): RenewReply {
+    return { kind: "lost" };
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {

@@ -1,5 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
-import { pinOf, type Ticket } from "../domain/give-back.ts";
+import { quotaPinOf, type Ticket } from "../domain/give-back.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import type { BatchClaim, BatchPin } from "../ports/batch-store.ts";
@@ -104,7 +104,7 @@ export function claimOf(
       ...strays.map(({ limit, milli }) => ({ limit, milli: sign * milli })),
       ...(context.countsUsage ? part.undone : NOTHING),
     ],
-    lost: isCredit ? creditedToNone(of as Held, amounts, context)[0] : undefined,
+    lost: isCredit ? creditedToNone(of as Held, amounts, {}, context)[0] : undefined,
   };
 }
 
@@ -137,7 +137,7 @@ function pinsOf(
     const i = at(shape, name);
     const held = shape.limits[i];
     if (held === undefined) continue;
-    const pin = pinOf(ticket, name);
+    const pin = quotaPinOf(ticket, name);
     if (!held.isQuota) {
       pins[i] = pin === undefined ? undefined : "skip";
       continue;

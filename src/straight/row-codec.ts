@@ -1,5 +1,6 @@
 import { type BucketState, bucketState, type LimitState } from "../domain/bucket-state.ts";
 import type { CronCheck } from "../domain/calendar.ts";
+import { NO_SLICES } from "../domain/holds.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
@@ -80,6 +81,7 @@ export function recordOf(shape: Shape, row: RowNumbers): BucketRecord | undefine
       tokensMilli: row.tokensMilli[i] as number,
       remainder: row.remainders[i] as number,
       quota: isQuota ? quota : undefined,
+      slices: NO_SLICES,
       part: undefined,
       rememberUntilMs: past.rememberUntilMs,
       resetsBefore: past.resetsBefore,

@@ -29,6 +29,7 @@ export function usageContract(suite: Suite): void {
       overdrafts: {},
       bypassed: {},
       wouldRefuse: {},
+      heldMs: {},
     });
   });
 

@@ -23,7 +23,17 @@ import type { SeededRandom } from "./random.ts";
  * Kinds of calls: `resolve` reads limits, `look` reads anything else, `change` writes configuration, `lease` and `key` write
  * stored leases and idempotency keys, `count` writes how many requests were refused.
  */
-export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change" | "lease" | "key" | "count";
+export type FaultedCall =
+  | "take"
+  | "debit"
+  | "credit"
+  | "renew"
+  | "resolve"
+  | "look"
+  | "change"
+  | "lease"
+  | "key"
+  | "count";
 
 /**
  * What goes wrong with a call.
@@ -144,6 +154,12 @@ export class FaultStore implements Store {
           }),
       debit: (...args) => this.#call("debit", () => inner.debit(...args), notWritten),
       credit: (...args) => this.#call("credit", () => inner.credit(...args), notWritten),
+      renew: (...args) =>
+        this.#call(
+          "renew",
+          () => inner.renew(...args),
+          (_, cause) => ({ kind: "unavailable", cause }),
+        ),
       topUp: (...args) => this.#plain("change", () => inner.topUp(...args)),
       reset: (...args) => this.#plain("change", () => inner.reset(...args)),
       read: (...args) => this.#plain("look", () => inner.read(...args)),

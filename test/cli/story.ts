@@ -323,7 +323,10 @@ export async function usageStory(where: readonly string[]): Promise<void> {
     [["api", 2]],
   );
   const csv = (await here(at("usage export -w daily"))).stdout.split("\n");
-  assert.equal(csv[0], "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse");
+  assert.equal(
+    csv[0],
+    "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse",
+  );
   assert.match(csv[1] ?? "", /^a,api,daily,.*,tpm,\d,0,0$/);
   const chart = await json(at("usage chart -w monthly -l tpm"), 0);
   assert.deepEqual([chart.window, chart.series[0].limit], ["monthly", "tpm"]);

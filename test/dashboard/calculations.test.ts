@@ -227,7 +227,7 @@ test("an audit event's old values are found further down the trail, on the same 
 const HOUR_MS = 3_600_000;
 const snapshot = (entityId: string, hour: number, tpm: number, resource = "gpt-4"): UsageSnapshot => ({
   ...{ entityId, resource, window: "hourly", windowStartMs: hour * HOUR_MS, windowEndMs: (hour + 1) * HOUR_MS },
-  ...{ counters: { tpm }, requests: 1, overdrafts: {}, bypassed: {}, wouldRefuse: {} },
+  ...{ counters: { tpm }, requests: 1, overdrafts: {}, bypassed: {}, wouldRefuse: {}, heldMs: {} },
 });
 
 test("usage becomes a series for each entity, with 0 where nothing was used, the largest first", () => {

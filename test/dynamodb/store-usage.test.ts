@@ -40,6 +40,7 @@ await describeDynamo("usage as the original's aggregator writes it", (dynamodb) 
             overdrafts: { rpm: 2 },
             bypassed: {},
             wouldRefuse: {},
+            heldMs: {},
           },
         ]);
       }

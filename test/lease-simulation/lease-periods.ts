@@ -1,4 +1,4 @@
-import type { PeriodPin, Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type QuotaPin, quotaPinOf, type Ticket } from "../../src/domain/give-back.ts";
 import type { BucketStore, CallContext, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Charged, LeaseChange } from "../../src/ports/lease-change.ts";
@@ -83,7 +83,7 @@ export class PeriodBook {
   ): Belonging {
     const { limit } = this.#charged.get(place) as ChargedLimit;
     if (limit.reset === undefined && limit.resetAfterMs === undefined) return "certainly";
-    const pin = ticket.pins.find((one) => one.limit === limit.name);
+    const pin = quotaPinOf(ticket, limit.name);
     if (pin === undefined) {
       this.problems.push(`a lease holds some of ${place}, and does not say of which period`);
       return "perhaps";
@@ -157,6 +157,7 @@ export class PeriodBook {
     before: ReadonlyMap<string, number>,
   ): void {
     for (const pin of ticket?.pins ?? []) {
+      if (isSlotPin(pin)) continue;
       const charged = [...this.#charged.values()].find(
         (one) => one.bucket.id === bucket && one.limit.name === pin.limit,
       );
@@ -181,7 +182,7 @@ export class PeriodBook {
   }
 }
 
-function pinKey(place: string, { untilMs, windowStartMs, resets }: PeriodPin): string {
+function pinKey(place: string, { untilMs, windowStartMs, resets }: QuotaPin): string {
   return `${place} ${untilMs} ${windowStartMs} ${resets}`;
 }
 

@@ -7,7 +7,7 @@ import type { ConfigReadings } from "../../src/protocol/config/config-readings.t
 import { TTL } from "../../src/protocol/item/attributes.ts";
 import { type Dialect, OWN } from "../../src/protocol/item/dialect.ts";
 import { SHARED } from "../../src/protocol/shared/dialect.ts";
-import { createForm } from "../../src/protocol/take/forms.ts";
+import { createForm } from "../../src/protocol/take/create.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { type Faulty, takeIntent, trustsItsCache } from "./faulty-clients.ts";
 import { ENV } from "./kit.ts";

@@ -226,6 +226,7 @@ function activeOnly(buckets: ProtocolBuckets, gate: VersionGate, requireActive: 
       gate.isToPass(claims) ? takeOnceOpen(buckets, gate, claims, context) : buckets.take(claims, context),
     debit: (held, amounts, context) => buckets.debit(held, amounts, context),
     credit: (held, amounts, context) => buckets.credit(held, amounts, context),
+    renew: (held, amounts, context) => buckets.renew(held, amounts, context),
     topUp: async (operation, amounts) => {
       await requireActive();
       return buckets.topUp(operation, amounts);

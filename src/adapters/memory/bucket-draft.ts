@@ -1,16 +1,21 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
-import type { Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {
   atGiveBack,
   atWrite,
   countedOf,
+  countedOfCredit,
+  countedOfTime,
   credited,
   debitAnswer,
   debited,
+  heldCounts,
   type RuleContext,
+  renewedSlots,
+  type SlotsBack,
   standing,
   toldBy,
 } from "../../stored/bucket-rules.ts";
@@ -43,26 +48,43 @@ export class BucketDraft {
 
   debit(held: Held, amounts: readonly Amount[]): Debited {
     const context = this.#context;
-    const before = atWrite(standing(this.#stateOf(held.bucket), held, context), context);
+    const seen = this.#stateOf(held.bucket);
+    const before = atWrite(standing(seen, held, context), context);
+    this.#countAs(held.bucket, countedOfTime(seen, before), 1);
     const state = debited(before, held, amounts, context.nowMs);
     if (state === undefined) return { kind: "tooDeep" };
     this.#put(held.bucket, state);
-    this.#count(held, amounts, 1);
+    this.#countAs(held.bucket, countedOf(amounts, held.bypass), 1);
     const told = toldBy({ before, after: state, amounts }, held, context);
     if (told !== undefined) this.#writes.push(() => this.#buckets.thresholds.tell(told));
     return debitAnswer(state, held, amounts, context);
   }
 
-  credit(held: Held, amounts: readonly Amount[]): WriteReply {
+  credit(held: Held, amounts: readonly Amount[], slots: SlotsBack): WriteReply {
     const context = this.#context;
-    const before = this.#stateOf(held.bucket);
+    const { bucket, bypass } = held;
+    const before = this.#stateOf(bucket);
+    const due = before === undefined || bypass ? before : this.#due(bucket, before);
     // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
-    if (before !== undefined || this.#buckets.find(held.bucket) !== undefined) this.#count(held, amounts, -1);
-    if (before === undefined) return { kind: "gone" };
-    if (held.bypass) return { kind: "applied", state: before };
-    const state = credited(atGiveBack(before, context), held, amounts, context.nowMs);
-    this.#put(held.bucket, state);
+    if (due !== undefined || this.#buckets.find(bucket) !== undefined) {
+      this.#countAs(bucket, countedOfCredit(due, held, amounts, slots, context.nowMs), -1);
+    }
+    if (due === undefined) return { kind: "gone" };
+    if (bypass) return { kind: "applied", state: due };
+    const state = credited(due, held, amounts, context.nowMs);
+    this.#put(bucket, state);
     return { kind: "applied", state };
+  }
+
+  renew(held: Held, amounts: readonly Amount[]): RenewReply {
+    const before = this.#stateOf(held.bucket);
+    if (before === undefined) return { kind: "lost" };
+    const due = this.#due(held.bucket, before);
+    const renewed = renewedSlots(due, held, amounts, this.#context.nowMs);
+    if (renewed === undefined) return { kind: "lost" };
+    this.#countAs(held.bucket, heldCounts(renewed.times), 1);
+    this.#put(held.bucket, renewed.state);
+    return { kind: "renewed", ticket: renewed.ticket };
   }
 
   commit(): void {
@@ -85,12 +107,17 @@ export class BucketDraft {
     });
   }
 
-  #count({ bucket, bypass }: Held, amounts: readonly Amount[], sign: 1 | -1): void {
+  /** The bucket as something is given back to it or renewed; holds that ended meanwhile are counted. */
+  #due(bucket: BucketKey, before: BucketState): BucketState {
+    const due = atGiveBack(before, this.#context);
+    this.#countAs(bucket, countedOfTime(before, due), 1);
+    return due;
+  }
+
+  #countAs(bucket: BucketKey, amounts: readonly Amount[], sign: 1 | -1): void {
     const { usage } = this.#buckets;
     // Nothing makes no entry in the usage of an hour.
     if (usage === undefined || amounts.every(({ milli }) => milli === 0)) return;
-    this.#writes.push(() =>
-      usage.count(this.#buckets.cellOf(bucket), countedOf(amounts, bypass), sign, this.#context.nowMs),
-    );
+    this.#writes.push(() => usage.count(this.#buckets.cellOf(bucket), amounts, sign, this.#context.nowMs));
   }
 }

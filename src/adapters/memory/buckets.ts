@@ -11,10 +11,12 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  CreditContext,
   Held,
   MaybePromise,
   Operation,
   OperationReply,
+  RenewReply,
   TakeContext,
   TakenAnswer,
   TakeReply,
@@ -24,6 +26,7 @@ import type { InPlaceTakes, PlacedBucket, TakenInPlace } from "../../ports/in-pl
 import {
   atWrite,
   countedOfTake,
+  countedOfTime,
   type Decided,
   decided,
   earlierOnSame,
@@ -119,7 +122,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       after.push(taken(written, due, nowMs));
     }
     if (after.includes(undefined)) {
-      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined));
+      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined, nowMs));
     }
     const answers = dues.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
     write?.(answers);
@@ -161,9 +164,16 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return reply;
   }
 
-  credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
+  credit(held: Held, amounts: readonly Amount[], context: CreditContext): WriteReply {
+    const draft = this.draftAt(context.nowMs);
+    const reply = draft.credit(held, amounts, context);
+    draft.commit();
+    return reply;
+  }
+
+  renew(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): RenewReply {
     const draft = this.draftAt(nowMs);
-    const reply = draft.credit(held, amounts);
+    const reply = draft.renew(held, amounts);
     draft.commit();
     return reply;
   }
@@ -237,6 +247,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const changed = change(atWrite(standing(cell.state, operation, context), context));
     if (changed.kind === "tooLarge") return changed;
     const { state, gained } = changed;
+    this.#countTime(cell, state, nowMs);
     cell.state = state;
     operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
     audit.push(event);
@@ -258,7 +269,8 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const before = standing(this.#stateOf(claim), claim, context);
     const due = decided(before, claim, context.nowMs);
     const after = taken(before, due, context.nowMs);
-    return after === undefined ? this.#refuse(claim, before, false) : this.#taken(due, before, after, context);
+    if (after === undefined) return this.#refuse(claim, before, false, context.nowMs);
+    return this.#taken(due, before, after, context);
   }
 
   #taken(claim: Decided, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
@@ -273,16 +285,27 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
 
   #store(claim: Decided, state: BucketState, nowMs: number): void {
     const cell = this.#cell(claim.bucket);
+    this.#countTime(cell, state, nowMs);
     cell.state = state;
     if (this.#usage === undefined) return;
     this.#usage.count(cell, countedOfTake(state, claim, nowMs), 1, nowMs).requests++;
   }
 
+  /** Counts holds that ended by themselves before the next state of a cell. */
+  #countTime(cell: BucketCell, next: BucketState, nowMs: number): void {
+    if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
+    const times = countedOfTime(cell.state, next);
+    if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
+  }
+
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
-  #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean): Answer {
+  #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean, nowMs: number): Answer {
     const cell = this.#data.buckets.get(bucket.id);
     // Changed limits count from the moment they reach the bucket, granted or refused.
-    if (cell?.state !== undefined) cell.state = state;
+    if (cell?.state !== undefined) {
+      this.#countTime(cell, state, nowMs);
+      cell.state = state;
+    }
     return { kind: isFitting ? "skipped" : "short", state };
   }
 

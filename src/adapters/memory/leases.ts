@@ -36,7 +36,7 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
       if (reply.kind === "tooDeep") return { kind: "tooDeep", debit };
       debited.push(reply);
     }
-    const credited = moves.credits.map(({ held, amounts }) => draft.credit(held, amounts));
+    const credited = moves.credits.map((credit) => draft.credit(credit.held, credit.amounts, credit));
     write({ kind: "difference", debited });
     draft.commit();
     return { kind: "stored", credited };

@@ -1,6 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { LimitedBucket } from "../../domain/limited-bucket.ts";
-import type { Answer, Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { Answer, Claim, Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {
   type BucketRecord,
@@ -10,12 +10,20 @@ import {
   debitedFrom,
   type OperatedRecord,
   type RecordContext,
+  renewedIn,
   resetRecord,
   type TakenRecord,
   takenFrom,
   toppedUpRecord,
 } from "../../stored/bucket-record.ts";
-import { debitAnswer, earlierOnSame, type Planner, takenAnswer, toldBy } from "../../stored/bucket-rules.ts";
+import {
+  debitAnswer,
+  earlierOnSame,
+  type Planner,
+  type SlotsBack,
+  takenAnswer,
+  toldBy,
+} from "../../stored/bucket-rules.ts";
 import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import type { BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 
@@ -68,13 +76,21 @@ export function debit(context: RowsContext, held: Held, amounts: readonly Amount
   return debitAnswer(row.state, held, amounts, context);
 }
 
-export function credit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
+export function renew(context: RowsContext, held: Held, amounts: readonly Amount[]): RenewReply {
+  const slot = slotOf(context, held);
+  const renewed = slot.row && renewedIn(slot.row, held, amounts, context);
+  if (renewed === undefined) return { kind: "lost" };
+  context.rows.put(slot, renewed.record);
+  return { kind: "renewed", ticket: renewed.ticket };
+}
+
+export function credit(context: RowsContext, held: Held, amounts: readonly Amount[], slots: SlotsBack): WriteReply {
   const slot = slotOf(context, held);
   if (slot.row === undefined) {
-    for (const count of creditedToNone(held, amounts, context)) context.rows.countForgotten(slot, count);
+    for (const count of creditedToNone(held, amounts, slots, context)) context.rows.countForgotten(slot, count);
     return { kind: "gone" };
   }
-  const row = creditedTo(slot.row, held, amounts, context);
+  const row = creditedTo(slot.row, held, amounts, slots, context);
   context.rows.put(slot, row);
   return { kind: "applied", state: row.state };
 }

@@ -9,16 +9,18 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  CreditContext,
   Held,
   Operation,
   OperationReply,
+  RenewReply,
   TakeContext,
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
-import { credit, debit, type RowsContext, reset, takeAll, topUp } from "./bucket-changes.ts";
+import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
@@ -96,8 +98,14 @@ export class SqliteBuckets implements BucketStore {
     return this.#commit.submit({ context, work: () => debit(this.rowsAt(context), held, amounts), unavailable });
   }
 
-  credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#commit.submit({ context, work: () => credit(this.rowsAt(context), held, amounts), unavailable });
+  credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
+    const work = () => credit(this.rowsAt(context), held, amounts, context);
+    return this.#commit.submit({ context, work, unavailable });
+  }
+
+  renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
+    const work = () => renew(this.rowsAt(context), held, amounts);
+    return this.#commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
   }
 
   watchThresholds(listener: (crossed: Crossed) => void): () => void {

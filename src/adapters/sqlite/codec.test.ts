@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { bucketState, type LimitState } from "../../domain/bucket-state.ts";
+import { NO_SLICES } from "../../domain/holds.ts";
 import { Limit, termsOf } from "../../domain/limit.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import { type Shape, shapeFrom, shapeOf } from "../../stored/shape.ts";
@@ -46,7 +47,7 @@ const limit: fc.Arbitrary<LimitState> = plain({
     };
     const own = drips ? undefined : quota;
     const state = { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own };
-    return { ...state, part: undefined, rememberUntilMs, resetsBefore };
+    return { ...state, slices: NO_SLICES, part: undefined, rememberUntilMs, resetsBefore };
   },
 );
 
@@ -86,6 +87,7 @@ function bytesOf(...limits: readonly Limit[]): number {
       tokensMilli: terms.capacityMilli,
       remainder: 0,
       quota,
+      slices: NO_SLICES,
       part: undefined,
       rememberUntilMs: 0,
       resetsBefore: 0,

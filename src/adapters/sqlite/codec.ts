@@ -1,4 +1,5 @@
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
+import { NO_SLICES } from "../../domain/holds.ts";
 import { isSound } from "../../stored/bucket-record.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import type { Shape } from "../../stored/shape.ts";
@@ -74,7 +75,11 @@ export function decoded(
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
     const part = undefined;
-    const held = { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
+    const slices = NO_SLICES;
+    const held = {
+      ...{ name, limit, terms, configured, tokensMilli, remainder, quota, slices, part },
+      ...{ rememberUntilMs, resetsBefore },
+    };
     const mark = isTelling ? view.getFloat64(at, true) : told;
     if (isTelling) at += DOUBLE;
     limits.push(mark === 0 ? held : { ...held, told: mark });

@@ -198,7 +198,7 @@ function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
     if (reply.kind === "tooDeep") throw new TooDeep(movement);
     return reply;
   });
-  const credited = moves.credits.map(({ held, amounts }) => credit(buckets, held, amounts));
+  const credited = moves.credits.map((one) => credit(buckets, one.held, one.amounts, one));
   return { kind: "moved", charged: { kind: "difference", debited }, credited };
 }
 

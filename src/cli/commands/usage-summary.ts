@@ -21,8 +21,8 @@ export const usageSummary: CommandFile<UsageOptions> = {
 };
 
 function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthly"): string {
-  const { snapshotCount, total, average, requests, overdrafts, bypassed, firstWindowStartMs, lastWindowStartMs } =
-    summary;
+  const { snapshotCount, total, average, requests, overdrafts, bypassed, heldMs } = summary;
+  const { firstWindowStartMs, lastWindowStartMs } = summary;
   if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "No usage in that time.\n";
   const rounded = Object.fromEntries(
     Object.entries(average).map(([limit, tokens]) => [
@@ -40,5 +40,6 @@ function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthl
     average: countersText(rounded),
     overdrafts: some(overdrafts),
     bypassed: some(bypassed),
+    heldMs: some(heldMs),
   });
 }

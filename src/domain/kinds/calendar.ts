@@ -13,6 +13,8 @@ export const CALENDAR_RULES: KindRules = {
   refillsSteadily: false,
   hasPeriods: true,
   opensWindow: false,
+  isWhole: false,
+  holdsSlots: false,
   marks: NO_MARKS,
   isClosed: () => false,
   endMs: ({ reset }, _, atMs, calendar) => nextReset(reset, atMs, calendar),

@@ -9,6 +9,8 @@ export const DRIP_RULES: KindRules = {
   refillsSteadily: true,
   hasPeriods: false,
   opensWindow: false,
+  isWhole: false,
+  holdsSlots: false,
   marks: undefined,
   isClosed: () => false,
   endMs: () => NEVER_MS,

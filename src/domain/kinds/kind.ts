@@ -9,6 +9,8 @@ export interface KindFields {
   readonly reset?: Reset;
   /** Of a session quota: how long after its first use it is full again, in ms. */
   readonly resetAfterMs?: number;
+  /** Of a limit on how many are at once: how long a slot is held unless it is given back or renewed, in ms. */
+  readonly holdMs?: number;
 }
 
 /** What a quota remembers besides its balance. */
@@ -27,8 +29,26 @@ export interface QuotaMarks {
 /** Of a quota that was never used. */
 export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
-/** In which period of a quota something was taken: it is given back into that one, never into the next. */
-export interface PeriodPin {
+/** In which period of a quota something was taken, or in which slice slots are held: it is given back into that one, never into the next. */
+export type PeriodPin = QuotaPin | SlotPin;
+
+/** The slice in which slots of a concurrent limit are held. */
+export interface SlotPin {
+  readonly limit: string;
+  readonly place: number;
+  readonly endMs: number;
+  readonly resets: number;
+  /** Since when they are held, or were renewed last: usage counts the time. Tells no two pins apart. */
+  readonly sinceMs: number;
+  /** Only where one ticket has several slices of the limit: how much of it is in this one. */
+  readonly milli?: number;
+}
+
+export function isSlotPin(pin: PeriodPin | undefined): pin is SlotPin {
+  return pin !== undefined && "place" in pin;
+}
+
+export interface QuotaPin {
   readonly limit: string;
   /** Of a calendar quota: its period is known by its end, as long as the calendar it goes by stays the same. */
   readonly reset: Reset | undefined;
@@ -44,7 +64,7 @@ export interface PeriodPin {
 }
 
 /** What of a period only its kind knows: by what it is told apart besides the marks. */
-type KindPin = Pick<PeriodPin, "reset" | "untilMs">;
+type KindPin = Pick<QuotaPin, "reset" | "untilMs">;
 
 /**
  * What time does to the limits of a kind. They are asked about the fields and the marks of a limit; windows of a schedule, which
@@ -55,8 +75,12 @@ export interface KindRules {
   readonly refillsSteadily: boolean;
   /** What is told of it (`notifyAt`) is told once a period. Otherwise it is told again when it was used less in between. */
   readonly hasPeriods: boolean;
-  /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
+  /** The first use opens a window. */
   readonly opensWindow: boolean;
+  /** What it keeps is kept once for the whole bucket, so such a bucket is not split into shards. */
+  readonly isWhole: boolean;
+  /** What is taken is held, and comes back: nothing drips or fills, and what is free is never cut (`domain/holds.ts`). */
+  readonly holdsSlots: boolean;
   /** The marks of one that was never used; undefined: it has none. */
   readonly marks: QuotaMarks | undefined;
   /** Whether it has no period at the moment: then it is full, whatever it holds, until it is used. */
@@ -80,6 +104,8 @@ export interface KindRules {
 /** How a limit of a kind is given and written down, for a kind that has a field of its own. */
 export interface KindForm {
   readonly field: keyof KindFields;
+  /** The most that such a limit holds; absent: as much as any. */
+  readonly most?: number;
   /** The field as the value of a limit has it. Throws a `ValidationError` that names the limit, the field and its value. */
   checked(name: string, given: KindFields, calendar: CronCheck): KindFields;
   /** The time zone that it goes by; undefined where it needs none. */
@@ -92,12 +118,12 @@ export interface KindForm {
 export interface KindStored {
   readonly field: keyof KindFields;
   /** The last part of the attribute's name in a table: `b_<limit>_rsa`, and which type it has. */
-  readonly attribute: "rsched" | "rsa";
+  readonly attribute: "rsched" | "rsa" | "hm";
   readonly type: "string" | "number";
   /** The attribute that holds it for all limits of an item that say nothing of their own; undefined: there is none. */
   readonly common: string | undefined;
   /** The first part of a limit's attributes in configuration: `l` may be without this field, any other has it. */
-  readonly prefix: "l" | "w";
+  readonly prefix: "l" | "w" | "p";
   /** What stands there; undefined where the limit has not this field. */
   encoded(fields: KindFields): string | number | undefined;
   /** The field, of what stands there. */

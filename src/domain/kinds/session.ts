@@ -18,6 +18,8 @@ export const SESSION_RULES: KindRules = {
   refillsSteadily: false,
   hasPeriods: true,
   opensWindow: true,
+  isWhole: true,
+  holdsSlots: false,
   marks: NO_MARKS,
   isClosed,
   endMs: (fields, marks, atMs) => windowEndMs(fields, { windowStartMs: marks.windowStartMs ?? atMs }),

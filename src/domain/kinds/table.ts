@@ -1,5 +1,6 @@
 import type { LimitKind } from "../limit-kind.ts";
 import { CALENDAR_FORM, CALENDAR_RULES, CALENDAR_STORED, CALENDAR_TEXT } from "./calendar.ts";
+import { CONCURRENT_FORM, CONCURRENT_RULES, CONCURRENT_STORED } from "./concurrent.ts";
 import { DRIP_RULES } from "./drip.ts";
 import type { KindFields, KindForm, KindRules, KindStored, KindText } from "./kind.ts";
 import { SESSION_FORM, SESSION_RULES, SESSION_STORED, SESSION_TEXT } from "./session.ts";
@@ -8,10 +9,12 @@ const RULES: Readonly<Record<LimitKind, KindRules>> = {
   drip: DRIP_RULES,
   calendar: CALENDAR_RULES,
   session: SESSION_RULES,
+  concurrent: CONCURRENT_RULES,
 };
 
 export function kindOf(limit: KindFields): LimitKind {
   if (limit.reset !== undefined) return "calendar";
+  if (limit.holdMs !== undefined) return "concurrent";
   return limit.resetAfterMs === undefined ? "drip" : "session";
 }
 
@@ -21,12 +24,12 @@ export function rulesOf(limit: KindFields): KindRules {
 }
 
 /** Kinds that have a field of their own, in the order in which texts have the fields: one that is new stands last. */
-export const FORMS: readonly KindForm[] = [CALENDAR_FORM, SESSION_FORM];
+export const FORMS: readonly KindForm[] = [CALENDAR_FORM, SESSION_FORM, CONCURRENT_FORM];
 
 /** The same kinds, as they are stored. */
-export const STORED: readonly KindStored[] = [CALENDAR_STORED, SESSION_STORED];
+export const STORED: readonly KindStored[] = [CALENDAR_STORED, SESSION_STORED, CONCURRENT_STORED];
 
-/** The same kinds, as people write them. */
+/** Those of these kinds that people write with a word. */
 export const TEXTS: readonly KindText[] = [CALENDAR_TEXT, SESSION_TEXT];
 
 /** How a limit is written down, but for what all limits have; undefined: it has nothing else. */

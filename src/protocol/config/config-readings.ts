@@ -40,7 +40,7 @@ export class ConfigReadings {
     let verdict: Doubt = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;
-      if (reading === undefined || kind === "debit") continue;
+      if (reading === undefined || kind !== "take") continue;
       const { item, state, canonical } = image;
       const isStamped = DISABLED in item || (BYPASS in item && !of.bypass) || dialect.announcesConfig(item);
       const differs =

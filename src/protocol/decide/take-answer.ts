@@ -51,7 +51,8 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
       if (showsNonce(seen.image?.item, intent)) {
-        return taken(before, { sent, exact, landed: { ...phase.sent, sides: sidesOfAny(phase.lost) } }, seen);
+        const landed = { ...phase.sent, sides: sidesOfAny(phase.lost) };
+        return taken(before, { sent, exact, landed, others: phase.lost }, seen);
       }
       return { ...progress, phase: { ...phase, seen } };
     }
@@ -85,7 +86,7 @@ export function showsNonce(item: Item | undefined, { nonce }: Intent): boolean {
 /** The write was applied; it left the item as `seen` shows, or that is how it was found later. */
 function taken(
   before: TakeProgress,
-  { sent, exact, landed }: Pick<TakeWrite, "sent" | "exact"> & { readonly landed: Sent },
+  { sent, exact, landed, others }: Pick<TakeWrite, "sent" | "exact"> & Landed,
   seen: Seen,
 ): TakeProgress {
   const { jobs, pending, settled, failures } = before;
@@ -94,10 +95,15 @@ function taken(
   // The next write is another one, with another nonce.
   const after: TakeProgress = { phase, jobs, pending, settled, readingMs, nonce: undefined, exact, failures };
   if (seen.image === undefined || sent.jobs.length === 0) return after;
-  return settledAs(after, {
-    jobs: sent.jobs,
-    outcome: { kind: "taken", image: seen.image, written: landed.leaves, readingMs, by: landed },
-  });
+  const outcome = { kind: "taken", image: seen.image, written: landed.leaves, readingMs, by: landed } as const;
+  const orLeft = others?.map(({ leaves }) => leaves);
+  return settledAs(after, { jobs: sent.jobs, outcome: orLeft === undefined ? outcome : { ...outcome, orLeft } });
+}
+
+/** The sending that was applied; or, where that is not certain, one of these. */
+interface Landed {
+  readonly landed: Sent;
+  readonly others?: readonly Sent[];
 }
 
 /** Nothing more comes of it. What was settled before stays as it is. */

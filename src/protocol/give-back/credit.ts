@@ -1,6 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import { hasComeTo, isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../../domain/give-back.ts";
+import { hasComeTo, isOfPeriod, type QuotaPin, quotaPinOf, type Ticket } from "../../domain/give-back.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
@@ -11,6 +11,7 @@ import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.t
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
 import { roomFor } from "./place.ts";
+import { addSlots, isHeldIn, isOnlySlots, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
 
 /** What is given back to one shard. */
 export interface GiveBack {
@@ -29,6 +30,10 @@ export interface GiveBack {
   readonly wouldRefuse: readonly Amount[];
   /** Sessions whose window the request opened that is to be as if it had never been. */
   readonly opened: readonly string[];
+  /** Slots that come back were used: usage keeps them. */
+  readonly slotsUsed: boolean;
+  /** Usage counts how long slots were held. */
+  readonly countsTime: boolean;
   /** The closed hour of the shard that is known to be on its sheet. */
   readonly sheeted: number | undefined;
 }
@@ -45,7 +50,8 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
   const builder = new WriteBuilder();
   if (!bypass) {
-    if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
+    if (isOnlySlots(back)) builder.present(RF);
+    else if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
     // No boundary was passed by what the image says, and the mark stays for who reads configuration.
     else pinEpoch(builder.where(VU, "=", 0), image);
     builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
@@ -53,9 +59,15 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   let isLeftOut = false;
   for (const { limit, milli } of amounts) {
     const isThere = image === undefined || findLimit(image.state, limit) !== undefined;
+    const slots = slotPinOf(ticket, limit);
     // Also of a limit that is no longer there, or that it comes too late for: it was not used.
-    if (isThere || env.dialect.countsByHour) builder.add(namesOf(limit).tc, -milli);
+    const isUncounted = isThere || env.dialect.countsByHour;
+    if (isUncounted && (slots === undefined || !back.slotsUsed)) builder.add(namesOf(limit).tc, -milli);
     if (bypass) continue;
+    if (slots !== undefined) {
+      addSlots(builder, image, { milli, pin: slots }, back);
+      continue;
+    }
     if (!isThere) {
       isLeftOut = true;
       continue;
@@ -64,7 +76,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       isLeftOut = true;
       continue;
     }
-    const pin = pinOf(ticket, limit);
+    const pin = quotaPinOf(ticket, limit);
     // Nothing was taken from a session that has not begun.
     if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
     addTokens(builder, image, limit, milli);
@@ -101,17 +113,18 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
-  if (!back.bypass && isPastBoundary(image, readingMs, env)) return true;
+  if (!back.bypass && !isOnlySlots(back) && isPastBoundary(image, readingMs, env)) return true;
   if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
-  if (rollTo(image, { readingMs, usage: usageOf(back) }) !== undefined) return true;
+  if (rollTo(image, { readingMs, usage: usageOf(back, image.state) }) !== undefined) return true;
   const ttl = numberOf(image.item, TTL);
   const hourEndMs = Math.max(image.hourEndMs, (hourNumber(readingMs) + 1) * HOUR_MS);
   return readingMs < image.hourEndMs && ttl !== undefined && ttl < usageUntilS(hourEndMs, env);
 }
 
-function usageOf({ amounts, bypass, requests, overdrafts, wouldRefuse, sheeted }: GiveBack): UsageDelta {
-  const counted = negated(amounts);
+function usageOf(back: GiveBack, state: BucketState): UsageDelta {
+  const { bypass, requests, overdrafts, wouldRefuse, sheeted } = back;
+  const counted = negated(uncounted(back));
   return {
     ...NO_USAGE,
     requests: 0 - requests,
@@ -119,6 +132,7 @@ function usageOf({ amounts, bypass, requests, overdrafts, wouldRefuse, sheeted }
     bypassed: bypass ? counted : [],
     overdrafts: negated(overdrafts),
     wouldRefuse: negated(wouldRefuse),
+    heldMs: timesBack(state, back),
     sheeted,
   };
 }
@@ -154,18 +168,22 @@ function isAnnounced({ item }: Image, { dialect }: Env): boolean {
 }
 
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
-  const { readingMs, amounts, bypass, parts } = back;
+  const { readingMs, amounts, bypass, parts, ticket } = back;
   const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
   const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
   const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
-  const moves = amounts.flatMap(({ limit, milli }): Move[] =>
-    !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
-      ? [{ limit, milli: -milli, whenShort: "owe" }]
-      : [],
-  );
-  const intent = { ...blankIntent(readingMs), usage: usageOf(back), moves, parts };
+  const moves = amounts.flatMap(({ limit, milli }): Move[] => {
+    if (bypass || closing.includes(limit)) return [];
+    const pin = slotPinOf(ticket, limit);
+    if (pin === undefined) {
+      return belongs(rebased.state, limit, back, env) ? [{ limit, milli: -milli, whenShort: "owe" }] : [];
+    }
+    const isHeld = isHeldIn(rebased.state, pin, milli);
+    return isHeld ? [{ limit, milli: -milli, whenShort: "owe", slots: [{ pin, milli }] }] : [];
+  });
+  const intent = { ...blankIntent(readingMs), usage: usageOf(back, rebased.state), moves, parts };
   const step = writeRebased(image, rebased, intent, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   const { write } = step;
@@ -223,7 +241,7 @@ function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveB
 
 // An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.
 // The rule of the reset itself need not be pinned, because a change of it is counted as a reset.
-function pinPeriod(builder: WriteBuilder, limit: string, pin: PeriodPin | undefined): void {
+function pinPeriod(builder: WriteBuilder, limit: string, pin: QuotaPin | undefined): void {
   const { ra, rn, ws } = namesOf(limit);
   if (pin === undefined) {
     builder.where(ra, ">", 0);

@@ -3,7 +3,7 @@ import { type BucketState, wholeOf } from "../../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { byPeriod, type PeriodShare } from "../../domain/give-back.ts";
 import { MILLI_MAX } from "../../domain/limit-numbers.ts";
-import type { CallContext, Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { CreditContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ItemKey, TracePart } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import {
@@ -34,6 +34,7 @@ interface Giving {
   /** When it is given up. */
   readonly untilMs: number;
   readonly caller: WaitingCaller;
+  readonly slots: Pick<GiveBack, "slotsUsed" | "countsTime">;
 }
 
 /** Whether the request itself is taken back with a write: its count, its overdrafts, and a window that it opened. */
@@ -65,12 +66,20 @@ export class Crediting {
   credit(
     held: Held,
     amounts: readonly Amount[],
-    { nowMs, timeoutMs, undoes }: Pick<CallContext, "nowMs" | "timeoutMs"> & { readonly undoes: Undoes },
+    {
+      nowMs,
+      timeoutMs,
+      undoes,
+      slotsUsed,
+    }: Pick<CreditContext, "nowMs" | "timeoutMs" | "slotsUsed"> & {
+      readonly undoes: Undoes;
+    },
   ): Promise<WriteReply> {
     const calledMs = this.#context.clock.now();
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
-    const giving: Giving = { held, readingMs: nowMs, untilMs, caller };
+    const slots = { slotsUsed: slotsUsed === true, countsTime: undoes === undefined };
+    const giving: Giving = { held, readingMs: nowMs, untilMs, caller, slots };
     const work = this.#context.caches.holding([held.bucket], () => this.#give(giving, amounts, undoes));
     void caller.left.then(() => {
       const late = work.then(orFault).finally(() => this.#context.returnedLate(held.bucket));
@@ -154,7 +163,7 @@ export class Crediting {
   }
 
   #write(
-    { held, readingMs, untilMs, caller }: Giving,
+    { held, readingMs, untilMs, caller, slots }: Giving,
     { ticket }: PeriodShare,
     place: Placed,
     undoes: Undoes,
@@ -170,7 +179,7 @@ export class Crediting {
     const cache = caches.of(held.bucket);
     const back = (): GiveBack => {
       const sheeted = sheetedBy(cache.sheet(shard));
-      return { readingMs, amounts, ticket, bounded, parts, bypass, ...undone, sheeted };
+      return { readingMs, amounts, ticket, bounded, parts, bypass, ...undone, ...slots, sheeted };
     };
     const plan: CreditPlan = {
       key,

@@ -21,8 +21,8 @@ export function giveBackLate(
 ): void {
   const written = { written: leaves, readingMs: intent.readingMs, by: { jobs, sides } };
   for (const job of jobs) {
-    // A debit is the price of work that was done, whatever outcome its caller got.
-    if (job.kind === "debit") continue;
+    // A debit is the price of work that was done, whatever outcome its caller got; and what was renewed ends later, that is all.
+    if (job.kind !== "take") continue;
     const ticket = ticketOfJob(job, written, context.env);
     const { bucket } = job.of;
     const nowMs = context.clock.now();

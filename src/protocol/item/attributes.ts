@@ -1,3 +1,4 @@
+import { SLICES_MAX } from "../../domain/holds.ts";
 import type { UsageCounter } from "../../domain/usage-counters.ts";
 
 /**
@@ -52,26 +53,36 @@ export function nonceSlot(slot: number): string {
 
 const SLOT_NAMES = Array.from({ length: NONCE_SLOTS }, (_, slot) => `n${slot.toString(16)}`);
 
+/** The places of slices, `e0` to `e7`. */
+export const PLACES = Array.from({ length: SLICES_MAX }, (_, place) => place);
+
 /** The attributes of one limit. */
 export interface LimitNames {
   readonly tk: string;
   readonly cp: string;
   readonly ra: string;
   readonly rp: string;
-  /** Used in the open hour, net; of that bypassed; overdrafts, and what a shadow would have refused, 1000 each. */
+  /** Used in the open hour, net; of that bypassed; overdrafts, what a shadow would have refused, 1000 each; and how long slots were held. */
   readonly tc: string;
   readonly by: string;
   readonly od: string;
   readonly wr: string;
+  readonly hu: string;
   /** The same of the hour before. */
   readonly tp: string;
   readonly bp: string;
   readonly op: string;
   readonly wv: string;
+  readonly hv: string;
   readonly fr: string;
   readonly sched: string;
   readonly rsched: string;
   readonly rsa: string;
+  /** How long a slot is held, in seconds. */
+  readonly hm: string;
+  /** Of the open slices of a limit whose slots are held, by place: when each ends, and what is held in it. */
+  readonly ends: readonly string[];
+  readonly held: readonly string[];
   readonly ws: string;
   /** The window start that the balance belongs to; equals `ws` in what we write. */
   readonly wa: string;
@@ -92,13 +103,14 @@ export interface LimitNames {
 /** The ends of the attributes of each counter, of the open hour and of the hour before. */
 export const COUNTERS: readonly {
   readonly counter: UsageCounter;
-  readonly open: "tc" | "od" | "by" | "wr";
-  readonly closed: "tp" | "op" | "bp" | "wv";
+  readonly open: "tc" | "od" | "by" | "wr" | "hu";
+  readonly closed: "tp" | "op" | "bp" | "wv" | "hv";
 }[] = [
   { counter: "counters", open: "tc", closed: "tp" },
   { counter: "overdrafts", open: "od", closed: "op" },
   { counter: "bypassed", open: "by", closed: "bp" },
   { counter: "wouldRefuse", open: "wr", closed: "wv" },
+  { counter: "heldMs", open: "hu", closed: "hv" },
 ];
 
 /** The names are cached: every write asks for them. */
@@ -115,14 +127,19 @@ export function namesOf(limit: string): LimitNames {
       by: name("by"),
       od: name("od"),
       wr: name("wr"),
+      hu: name("hu"),
       tp: name("tp"),
       bp: name("bp"),
       op: name("op"),
       wv: name("wv"),
+      hv: name("hv"),
       fr: name("fr"),
       sched: name("sched"),
       rsched: name("rsched"),
       rsa: name("rsa"),
+      hm: name("hm"),
+      ends: PLACES.map((place) => name(`e${place}`)),
+      held: PLACES.map((place) => name(`h${place}`)),
       ws: name("ws"),
       wa: name("wa"),
       tu: name("tu"),

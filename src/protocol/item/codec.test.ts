@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { anyScene, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { isIdle } from "../../domain/bucket-state.ts";
+import { isIdle } from "../../domain/bucket-questions.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";

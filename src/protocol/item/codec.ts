@@ -12,6 +12,7 @@ import { BN, CFA, CFC, CFG, CFL, FRF, LW, limitNamesIn, namesOf, RF, SHARD_COUNT
 import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
 import { canonicalOf, canonicalOfSet, type Damaged, limitIn } from "./limit-words.ts";
+import { slicesAgain, slicesIn } from "./stored-slices.ts";
 
 /** An item as it was seen, and what it means. */
 export interface Image {
@@ -122,9 +123,11 @@ function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
 function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
     const tokensMilli = item[namesOf(held.name).tk] as number;
-    if (tokensMilli === held.tokensMilli) return held;
+    if (tokensMilli === held.tokensMilli && held.slices.length === 0) return held;
     const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs, resetsBefore } = held;
-    return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
+    const slices = slicesAgain(held.slices, item, name);
+    const past = { rememberUntilMs, resetsBefore };
+    return { name, limit, terms, configured, tokensMilli, remainder, quota, slices, part, ...past };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
@@ -163,6 +166,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     quota: drips
       ? undefined
       : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
+    slices: slicesIn(item, names),
     part,
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
     resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,

@@ -12,6 +12,7 @@ import {
   FRF,
   LW,
   limitNamesIn,
+  PLACES,
   RF,
   RQ,
   RQP,
@@ -98,7 +99,7 @@ function whole(least: number, most: number): Rule {
 }
 
 const NONCE = /^n[0-9a-f]$/;
-const OF_A_LIMIT = /^b_(.+)_([a-z]+)$/;
+const OF_A_LIMIT = /^b_(.+)_([a-z]+|[eh][0-7])$/;
 /** The last instant that dates know. */
 const LAST_MS = 8_640_000_000_000_000;
 const LAST_HOUR = 2_400_000_000;
@@ -160,6 +161,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   sched: TEXT,
   ...Object.fromEntries(STORED.map(({ attribute, type }) => [attribute, type === "number" ? FROM_1 : TEXT])),
   tz: TEXT,
+  ...Object.fromEntries(PLACES.flatMap((place) => [[`e${place}`, INSTANT] as const, [`h${place}`, FROM_0] as const])),
 };
 
 const HOURS_BY_END: Readonly<Record<string, "open" | "closed">> = Object.fromEntries(

@@ -23,6 +23,7 @@ import {
 } from "./attributes.ts";
 import type { Dialect } from "./dialect.ts";
 import { encodedLimit, ownAttributes, zoneOf } from "./limit-words.ts";
+import { storeHeld } from "./stored-slices.ts";
 
 /**
  * A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. `birth`: which
@@ -30,9 +31,10 @@ import { encodedLimit, ownAttributes, zoneOf } from "./limit-words.ts";
  */
 export function newItem(state: BucketState, birth: ItemValue | undefined, env: Env): Record<string, ItemValue> {
   const item: Record<string, ItemValue> = { ...parametersOf(state, env, undefined), [RF]: state.epochMs, [RQ]: 0 };
-  for (const { name, tokensMilli } of state.limits) {
+  for (const { name, tokensMilli, slices } of state.limits) {
     item[namesOf(name).tk] = tokensMilli;
     item[namesOf(name).tc] = 0;
+    storeHeld(item, name, slices);
   }
   if (birth !== undefined) item[BN] = birth;
   if (env.dialect.countsByHour) item[UH] = hourNumber(state.epochMs);
@@ -78,8 +80,8 @@ export function parameterNames(
   // A limit that is forgotten takes its tokens with it, but not what was counted in the open hour: that goes when it is closed.
   for (const { name } of before.limits) {
     if (after.some((limit) => limit.name === name)) continue;
-    const { tk, tc } = namesOf(name);
-    for (const own of countsByHour ? [tk] : [tk, tc]) if (own in item) names.add(own);
+    const { tk, tc, held } = namesOf(name);
+    for (const own of countsByHour ? [tk, ...held] : [tk, tc, ...held]) if (own in item) names.add(own);
   }
   return names;
 }

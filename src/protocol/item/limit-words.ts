@@ -9,6 +9,7 @@ import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import { decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { type LimitNames, namesOf, SCHED, SCHED_TZ } from "./attributes.ts";
+import { storeEnds } from "./stored-slices.ts";
 
 /** What of an item cannot be read. */
 export interface Damaged {
@@ -18,7 +19,7 @@ export interface Damaged {
 
 /** Attributes of a limit that follow from configuration and period; without tokens and counters. */
 export function encodedLimit(
-  { name, limit, remainder, quota, rememberUntilMs, resetsBefore }: LimitState,
+  { name, limit, remainder, quota, slices, rememberUntilMs, resetsBefore }: LimitState,
   softUntilMs: number,
   zone: string | undefined,
 ): Item {
@@ -33,6 +34,7 @@ export function encodedLimit(
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
   if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
+  storeEnds(item, names, slices);
   if (quota === undefined) {
     if (resetsBefore !== 0) item[names.rn] = resetsBefore;
     return item;
@@ -46,11 +48,11 @@ export function encodedLimit(
   return item;
 }
 
-/** All attributes that a limit may have, but for its tokens and its counter. */
+/** All attributes that a limit may have, but for its tokens, what is held of it, and its counters. */
 export function ownAttributes(names: LimitNames): readonly string[] {
   const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, sh, tz, ru } = names;
   const own = STORED.map(({ attribute }) => names[attribute]);
-  return [ct, cp, ra, rp, fr, sched, ...own, ws, wa, tu, rn, gc, soft, sh, tz, ru];
+  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, sh, tz, ru];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */

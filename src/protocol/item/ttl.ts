@@ -1,7 +1,8 @@
 import { divCeil } from "../../bucket/integers.ts";
 import { dripMs } from "../../bucket/retry-after.ts";
-import type { LimitState } from "../../domain/bucket-state.ts";
+import { holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { NO_SLICES } from "../../domain/holds.ts";
 import { NO_MARKS } from "../../domain/kinds/kind.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../../domain/limit.ts";
@@ -17,8 +18,9 @@ const HOUR_MS = 3_600_000;
 export function keptUntilS(limits: readonly LimitState[], atMs: number, calendar: Calendar): number | undefined {
   const hourMs = divCeil(atMs + 1, HOUR_MS) * HOUR_MS;
   let fullMs = hourMs;
-  for (const { limit, rememberUntilMs } of limits) {
+  for (const { limit, rememberUntilMs, slices } of limits) {
     fullMs = Math.max(fullMs, filledFrom(limit, hourMs, calendar), rememberUntilMs);
+    for (const { endMs } of slices) fullMs = Math.max(fullMs, endMs);
   }
   return secondsOf(fullMs);
 }
@@ -57,6 +59,8 @@ function filledFrom(limit: Limit, hourMs: number, calendar: Calendar): number {
 
 function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
   const rules = rulesOf(limit);
+  // All that is held by then has ended.
+  if (rules.holdsSlots) return holdEndMs(limit, undefined, atMs);
   if (!rules.refillsSteadily) {
     // A quota that is forgotten in one window and created again in a larger one would have been granted twice.
     return limit.schedule === undefined ? rules.endMs(limit, NO_MARKS, atMs, calendar) : Number.POSITIVE_INFINITY;
@@ -65,7 +69,11 @@ function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
   if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
   const { name } = limit;
   const emptied = { name, limit, terms, configured: true, tokensMilli: 0, remainder: 0, quota: undefined };
-  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0, resetsBefore: 0 }, atMs, calendar);
+  return fullestAtMs(
+    { ...emptied, slices: NO_SLICES, part: undefined, rememberUntilMs: 0, resetsBefore: 0 },
+    atMs,
+    calendar,
+  );
 }
 
 function secondsOf(fullMs: number): number | undefined {

@@ -1,4 +1,4 @@
-import { fits } from "../../domain/bucket-state.ts";
+import { fits } from "../../domain/bucket-questions.ts";
 import { asksNever } from "../../domain/earliest.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";

@@ -1,8 +1,10 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { checkAtomic } from "../../domain/atomic.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type BucketState, findLimit, fits, takeFrom, wholeOf } from "../../domain/bucket-state.ts";
+import { fits } from "../../domain/bucket-questions.ts";
+import { type BucketState, findLimit, takeBy, wholeOf } from "../../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { isHard } from "../../domain/limit.ts";
 import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Answer, Claim, TakeContext } from "../../ports/bucket-store.ts";
@@ -15,8 +17,9 @@ import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
+import { createForm } from "../take/create.ts";
 import { leaveOf } from "../take/floors.ts";
-import { createForm, formFor } from "../take/forms.ts";
+import { formFor } from "../take/forms.ts";
 import type { Env, Step } from "../take/intent.ts";
 import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
 import { passedAt } from "../take/passed.ts";
@@ -72,6 +75,10 @@ function draw(
 ): Drawn<readonly Answer[]> {
   const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
+  // Slots are held in one item. The next request joins the shards first.
+  if (jobs.some((job, i) => (wholes[i]?.images.length ?? 0) > 1 && takesSlots(job))) {
+    return { kind: "result", installs: [], result: states.map((state): Answer => ({ kind: "contended", state })) };
+  }
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
   if (doubts.includes("configSuspect")) {
     const answers = states.map(
@@ -108,6 +115,13 @@ function draw(
     checkAtomic(first.bucket, { items: writes.length, itemsMax: context.env.dialect.atomicItemsMax });
   }
   return { kind: "transact", writes, event: undefined, result: answers };
+}
+
+function takesSlots({ of, amounts }: Job): boolean {
+  if (of.bypass) return false;
+  return of.set.limits.some(
+    (limit) => rulesOf(limit).holdsSlots && amounts.some((one) => one.limit === limit.name && one.milli > 0),
+  );
 }
 
 /** Of a bucket in shards: whether they cannot give it together, each limit by itself. */
@@ -150,13 +164,15 @@ function gathered(
   if (shares === undefined) return undefined;
   const states = images.map((image) => admit(image, [job], { readingMs, configConfirmed }, env).state);
   const isBound = images.length > 1 && leaveOf(job) > 0 && !job.of.bypass;
+  const { holdMs } = job.of;
+  const own = holdMs === undefined ? {} : { holdMs };
   const writes: ItemWrite[] = [];
   const parts: PeriodShare[] = [];
   const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
     const given = shares[i] ?? [];
     const before = states[i] as BucketState;
-    const left = (amounts: readonly Amount[]) => (job.of.bypass ? undefined : takeFrom(before, amounts, readingMs));
+    const left = (amounts: readonly Amount[]) => (job.of.bypass ? undefined : takeBy(before, amounts, readingMs, own));
     const amounts = isBound ? job.amounts.map(({ limit }) => shareOf(given, limit)) : given;
     if (amounts.length === 0) {
       after.push(before);
@@ -190,7 +206,7 @@ function ticketOfStep(
 ): Ticket {
   if (of.bypass) return PLAIN_TICKET;
   const shadowed = passedAt(sides, 0);
-  const ticket = ticketOf(state, withoutShadowed(amounts, shadowed), readingMs, env.calendar);
+  const ticket = ticketOf(state, withoutShadowed(amounts, shadowed), readingMs, env.calendar, of.holdMs);
   if (sides.overdrafts.length + shadowed.length === 0) return ticket;
   return { ...ticket, overdrawn: sides.overdrafts.map(({ limit }) => limit), shadowed };
 }

@@ -14,8 +14,8 @@ interface Called {
 }
 
 /**
- * The window of a session opens with the first use of the whole bucket: shards that it has from before are joined first. In the
- * caller's time; what is left of it then goes on without the caller.
+ * Some limits stand once for the whole bucket, as the window of a session does, which opens with the first use: shards that the
+ * bucket has from before are joined first. In the caller's time; what is left of it then goes on without the caller.
  */
 export class JoinFirst {
   readonly #context: ProtocolContext;

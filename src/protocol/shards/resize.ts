@@ -42,7 +42,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 
 /** Whether a bucket may be split at all. */
 function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => !isWhole(limit)));
+  return images.every(({ state }) => state.limits.every(({ limit, slices }) => !isWhole(limit) && slices.length === 0));
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */

@@ -8,6 +8,7 @@ import type { Env, Intent } from "./intent.ts";
 import { intentOf, type Job, newestOf } from "./job.ts";
 import { debtMaxMilli } from "./moves.ts";
 import { epochAfter, withLimitsAt } from "./rebase.ts";
+import { isStillHeld } from "./renew.ts";
 
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
 interface Admission {
@@ -81,6 +82,7 @@ function stateFor(
 function fitsIn(state: BucketState, left: Map<string, number>, job: Job, readingMs: number): boolean {
   const { of, kind, amounts } = job;
   if (of.bypass) return true;
+  if (kind === "renew") return isStillHeld(state, left, job);
   const isEnough = amounts.every(({ limit: name, milli }) => {
     const held = findLimit(state, name);
     if (held === undefined || !isHard(held.limit)) return true;

@@ -7,7 +7,7 @@ import type { Move } from "./intent.ts";
 /** A job, as far as its floor is concerned. */
 interface Taking {
   readonly of: Claim | Held;
-  readonly kind: "take" | "debit";
+  readonly kind: "take" | "debit" | "renew";
   readonly amounts: readonly Amount[];
 }
 

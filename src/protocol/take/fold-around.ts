@@ -1,5 +1,5 @@
 import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { DEEP_MILLI, type Fold, HIGH_MILLI, newIn, type Piece } from "./fold.ts";
+import { DEEP_MILLI, type Fold, freed, HIGH_MILLI, isNeverCut, newIn, type Piece } from "./fold.ts";
 
 /**
  * What a rebase does to each limit, like `foldsOf`, for one in which a limit goes by several rules in turn. A soft limit that is made hard, a session that begins or
@@ -12,7 +12,9 @@ export function foldsAround(state: BucketState, rebased: (state: BucketState) =>
     const { name, tokensMilli } = before;
     const becomes = (tokens: number) =>
       findLimit(rebased({ ...state, limits: [{ ...before, tokensMilli: tokens }] }), name);
-    return { name, before, after: findLimit(seen, name), piece: pieceAround(tokensMilli, becomes) };
+    const after = findLimit(seen, name);
+    if (after !== undefined && isNeverCut(before, after)) return { name, before, after, piece: freed(before, after) };
+    return { name, before, after, piece: pieceAround(tokensMilli, becomes) };
   });
   return [...folds, ...newIn(seen, state)];
 }

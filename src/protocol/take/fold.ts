@@ -1,6 +1,7 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { advanced, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { fullestMilli } from "../../domain/limit-state.ts";
 
 /**
@@ -44,6 +45,7 @@ export function foldsOf(
   const folds = state.limits.map((before): Fold => {
     const { name, tokensMilli } = before;
     const after = findLimit(seen, name);
+    if (after !== undefined && isNeverCut(before, after)) return { name, before, after, piece: freed(before, after) };
     const pieces = piecesOf({
       before,
       deep: findLimit(deep, name),
@@ -81,6 +83,20 @@ export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
   ];
 }
 
+/** Whether a limit counts slots before and after: what is free of them only moves, and is cut nowhere. */
+export function isNeverCut(before: LimitState, after: LimitState): boolean {
+  return rulesOf(before.limit).holdsSlots && rulesOf(after.limit).holdsSlots;
+}
+
+/** What slots that end, and another number of them, add to what is free: not the number in the image, which others change meanwhile. */
+export function freed(before: LimitState, after: LimitState): Piece {
+  return raised(after.tokensMilli - before.tokensMilli);
+}
+
+export function raised(milli: number): Piece {
+  return { from: undefined, below: undefined, how: "add", milli };
+}
+
 export function always(milli: number): Piece {
   return { from: undefined, below: undefined, how: "set", milli };
 }
@@ -105,7 +121,7 @@ function piecesOf({ before, deep, high, risen, becomes }: Probes): readonly Piec
   if (deep.tokensMilli === high?.tokensMilli) return [always(deep.tokensMilli)];
   const forgives = before.limit.soft === true && !deep.limit.soft;
   const rise = forgives ? risen + becomes(-risen) : deep.tokensMilli - DEEP_MILLI;
-  const rising: Piece = { from: undefined, below: undefined, how: "add", milli: rise };
+  const rising = raised(rise);
   // The debt of a soft limit is forgiven when it is made hard.
   const owing: Piece = { from: undefined, below: -risen, how: "set", milli: deep.tokensMilli };
   const below = forgives ? [owing, { ...rising, from: -risen }] : [rising];

@@ -14,6 +14,7 @@ import {
   KEY,
   tokensOn,
 } from "../../../test/protocol/kit.ts";
+import { isIdle } from "../../domain/bucket-questions.ts";
 import {
   advanced,
   availableMilli,
@@ -22,7 +23,6 @@ import {
   bucketFor,
   debitFrom,
   findLimit,
-  isIdle,
   takeFrom,
 } from "../../domain/bucket-state.ts";
 import type { LimitSet, SetOrigin } from "../../domain/limit-set.ts";
@@ -31,7 +31,8 @@ import { checkWrite, outcomeOf } from "../../testing/conditional-write.ts";
 import { namesOf } from "../item/attributes.ts";
 import { birthOf } from "../item/nonces.ts";
 import { keptUntilFromS } from "../item/ttl.ts";
-import { createForm, formFor } from "./forms.ts";
+import { createForm } from "./create.ts";
+import { formFor } from "./forms.ts";
 import { type Guess, type Intent, NO_USAGE } from "./intent.ts";
 
 interface Case {

@@ -1,24 +1,21 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import type { Amount } from "../../domain/amounts.ts";
-import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { type BucketState, bucketFor, findLimit } from "../../domain/bucket-state.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { opensWindow } from "../../domain/limit-kinds.ts";
-import type { ItemKey } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
-import { markUnread, newItem } from "../item/encode-item.ts";
-import { birthOf } from "../item/nonces.ts";
-import { SPARE_S } from "../item/ttl.ts";
-import { putNew, WriteBuilder } from "../item/write-builder.ts";
 import { boundDebts } from "../shared/debts.ts";
-import { count, eachCounter, signWrite } from "../usage/count-usage.ts";
-import { hourEndFor, rollTo } from "../usage/hours.ts";
-import { keepFor, keptUntil } from "./expiry.ts";
-import { always, cutAt } from "./fold.ts";
+import { count, signWrite } from "../usage/count-usage.ts";
+import { rollTo } from "../usage/hours.ts";
+import { keepFor } from "./expiry.ts";
+import { cutAt, raised } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { relativeTo, traceOf, withLimit } from "./moves.ts";
+import { relativeTo, traceOf } from "./moves.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { countedBy, tracedParts } from "./sides.ts";
-import { type Written, writeLimit } from "./write-limit.ts";
+import { opensSlices } from "./slots.ts";
+import { writeLimit, writtenOf } from "./write-limit.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
@@ -45,40 +42,8 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
+  if (!state.plain && opensSlices(state, moves, readingMs)) return true;
   return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
-}
-
-/** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
-export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
-  const { readingMs, moves, usage, nonce, birth } = intent;
-  const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
-  const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
-  const written: Written = { low: [], overdrafts: [...usage.overdrafts], passed: [] };
-  let state: BucketState = { ...fresh, untouched: false };
-  // What is not there yet has no tokens that a condition could be about: of these clauses none is sent.
-  const unsent = new WriteBuilder();
-  for (const move of moves) {
-    const held = findLimit(state, move.limit);
-    if (held === undefined) continue;
-    const fold = { name: held.name, before: undefined, after: held, piece: always(held.tokensMilli) };
-    const of = { item: {}, fold, move, atMs: readingMs, refill: undefined, intent };
-    const limit = writeLimit(unsent, of, written, env);
-    if (limit === "short") return { kind: "short", state: fresh };
-    if (typeof limit === "object") state = withLimit(state, limit);
-  }
-  state = assembled(state, env.calendar);
-  const item = newItem(state, birth, env);
-  eachCounter(countedBy(usage, written), state.limits, env.dialect, (name, sum) => {
-    item[name] = sum;
-  });
-  if (nonce !== undefined) item[nonce.name] = nonce.value;
-  // A debit is not refused, whatever configuration says by now.
-  if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
-  const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
-  const untilS = install.origin.own ? undefined : keptUntil(state.limits, written.low, at, env);
-  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
-  const write = putNew(key, item, traceOf("create", tracedParts(intent, written), readingMs, []));
-  return { kind: "write", write, state, sides: written };
 }
 
 /** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
@@ -88,8 +53,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
-  const low = boundDebts(builder, image, intent, env);
-  const written: Written = { low, overdrafts: [...intent.usage.overdrafts], passed: [] };
+  const written = writtenOf(intent, boundDebts(builder, image, intent, env));
   const spare: Amount[] = [];
   for (const move of moves) {
     const held = findLimit(state, move.limit);
@@ -103,7 +67,9 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const [below, over] = cutAt(brimMilli - spareMilli);
     const tokensMilli = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const kept = tokensMilli === held.tokensMilli ? held : { ...held, tokensMilli };
-    const fold = { name: held.name, before: kept, after: kept, piece: isOver ? over : below };
+    // What is free of slots is never cut: there is no side to be on.
+    const piece = rulesOf(held.limit).holdsSlots ? raised(0) : isOver ? over : below;
+    const fold = { name: held.name, before: kept, after: kept, piece };
     const of = { item, fold, move, atMs: readingMs, refill: { risenMilli, spendableMilli }, intent };
     const limit = writeLimit(builder, of, written, env);
     if (limit === "short") return { kind: "short", state };
@@ -115,7 +81,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   if (env.dialect.notesTakes && moves.some(({ milli }) => milli > 0)) {
     builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
   }
-  keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
+  keepFor(builder, { item, shardCount, readingMs, install, state, low: written.low, hourEndMs }, env);
   count(builder, image, { usage: countedBy(intent.usage, written), limits: state.limits, hour: undefined }, env);
   signWrite(builder, intent.nonce);
   builder.add(namesOf(WCU).tk, -1000);

@@ -1,5 +1,5 @@
-import { blankIntent, type Intent, NO_USAGE } from "./intent.ts";
-import { type IntentOptions, type Job, newestOf } from "./job.ts";
+import { blankIntent, type Intent, type IntentOptions, NO_USAGE } from "./intent.ts";
+import { type Job, newestOf } from "./job.ts";
 
 /** Only installs limits on an item; the claim that they came with is refused, or takes nothing. */
 export function installLimitsIntent(

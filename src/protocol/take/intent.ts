@@ -2,6 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Floor } from "../../domain/floor.ts";
+import type { SlotPin } from "../../domain/give-back.ts";
 import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { ServerTime } from "../clock/server-time.ts";
@@ -27,6 +28,10 @@ export interface Move {
   readonly whenShort: "refuse" | "owe";
   /** What must be left of it, where one of the takes has a floor; absent: nothing must. */
   readonly floors?: readonly Floor[];
+  /** How long slots are held that it takes or renews; absent: as long as the limit says. */
+  readonly holdMs?: number | undefined;
+  /** Slots that it gives back (less than 0) or renews (0), and where they are held; undefined there: nowhere. */
+  readonly slots?: readonly { readonly pin: SlotPin | undefined; readonly milli: number }[];
 }
 
 /**
@@ -35,6 +40,8 @@ export interface Move {
  */
 export interface UsageDelta extends Readonly<Record<UsageCounter, readonly Amount[]>> {
   readonly requests: number;
+  /** It may count how long slots were held that it renews: also where nothing else is counted, the hour is that of the reading. */
+  readonly renews?: true;
   /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
   readonly rollsTo: number | undefined;
   /** The closed hour of the shard that is known to be on its sheet. */
@@ -76,6 +83,10 @@ export interface Intent {
   /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }
+
+/** What of an intent its jobs do not say. */
+export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
+  Pick<UsageDelta, "sheeted">;
 
 /** An intent that only rebases; a caller that wants more overrides fields. */
 export function blankIntent(readingMs: number): Intent {

@@ -5,13 +5,14 @@ import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import { withFloors } from "./floors.ts";
-import { type Intent, type Move, NO_USAGE, type UsageDelta } from "./intent.ts";
+import { type Intent, type IntentOptions, type Move, NO_USAGE } from "./intent.ts";
 import type { Sides } from "./passed.ts";
+import { renewalIntent } from "./renew.ts";
 
-/** What one claim, or one debit of a lease, wants of one shard. */
+/** What one claim, or one debit or renewal of a lease, wants of one shard. */
 export interface Job {
   readonly of: Claim | Held;
-  readonly kind: "take" | "debit";
+  readonly kind: "take" | "debit" | "renew";
   readonly amounts: readonly Amount[];
   readonly readingMs: number;
   /** When its caller must have an answer, by the clock; it counts from when the job was asked for, not from when it is sent. */
@@ -47,6 +48,8 @@ export type JobOutcome =
       readonly readingMs: number;
       /** The write: its jobs in their order, and what it decided of limits that refuse nothing. */
       readonly by: Pick<Sent, "jobs" | "sides">;
+      /** After a lost answer: what other sendings of the same jobs would have left, any of which may be the one that was applied. */
+      readonly orLeft?: readonly BucketState[];
     }
   /** `readingMs`: by which it was decided. */
   | { readonly kind: "short"; readonly state: BucketState; readonly readingMs: number }
@@ -78,12 +81,10 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   return { set: newest.set, origin: newest.origin };
 }
 
-export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
-  Pick<UsageDelta, "sheeted">;
-
 /** One write for all jobs. */
 export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
   const [only] = jobs;
+  if (only?.kind === "renew") return renewalIntent(jobs, newestOf(jobs), options);
   if (jobs.length === 1 && only !== undefined) return intentOfOne(only, options);
   const moves = new Map<string, Move>();
   const counted = new Map<string, number>();
@@ -100,7 +101,8 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
         continue;
       }
       const move = moves.get(limit);
-      moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, whenShort: kind === "take" ? "refuse" : "owe" });
+      const whenShort = kind === "take" ? "refuse" : "owe";
+      moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, whenShort, holdMs: of.holdMs });
     }
   }
   const { sheeted, ...how } = options;
@@ -131,7 +133,7 @@ function intentOfOne(
     moves: of.bypass
       ? NONE
       : withFloors(
-          amounts.map(({ limit, milli }) => ({ limit, milli, whenShort })),
+          amounts.map(({ limit, milli }) => ({ limit, milli, whenShort, holdMs: of.holdMs })),
           [job],
         ),
     usage: { ...NO_USAGE, requests: isTake ? 1 : 0, counters: amounts, bypassed, sheeted },

@@ -3,6 +3,8 @@ import type { Job } from "./job.ts";
 /** Whether two jobs may be sent in one write. */
 export function mayJoin(first: Job, next: Job): boolean {
   const isAlike = first.kind === next.kind && first.of.set.signature === next.of.set.signature;
+  // What is held for different times goes into different slices.
+  if (first.of.holdMs !== next.of.holdMs) return false;
   // Together they must stay among the exact numbers.
   if (!isAlike || isTooLargeToJoin(first) || isTooLargeToJoin(next)) return false;
   // What is sent together ends together, by the earliest deadline: a job with hardly any time left goes by itself.

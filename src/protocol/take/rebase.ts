@@ -1,6 +1,7 @@
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { unmetChanges } from "../../domain/limit-set.ts";
+import { timeOfEnded } from "../../domain/slot-time.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { BYPASS, DISABLED, LW, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
@@ -14,7 +15,7 @@ import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
-import { type Written, writeLimit } from "./write-limit.ts";
+import { writeLimit, writtenOf } from "./write-limit.ts";
 
 /**
  * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits
@@ -94,7 +95,7 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
     folds.map(({ name }) => ({ limit: name })),
   );
   const after: LimitState[] = [];
-  const written: Written = { low: [], overdrafts: [...intent.usage.overdrafts], passed: [] };
+  const written = writtenOf(intent, []);
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
     const limit = writeLimit(builder, { item, fold, move, atMs, refill: undefined, intent }, written, env);
@@ -115,7 +116,8 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
   keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low: written.low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
-  count(builder, image, { usage: countedBy(intent.usage, written), limits: after, hour }, env);
+  const heldMs = [...written.heldMs, ...timeOfEnded(state, next)];
+  count(builder, image, { usage: countedBy(intent.usage, { ...written, heldMs }), limits: after, hour }, env);
   signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
   const trace = {

@@ -1,5 +1,6 @@
 import { assembled, countFrom, type LimitState } from "../../domain/bucket-state.ts";
 import { withResets } from "../../domain/changed-limit.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { rewound } from "../../domain/limit-kinds.ts";
 import { BN, namesOf, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
@@ -10,6 +11,7 @@ import { keepFor } from "./expiry.ts";
 import { type Env, type Intent, NO_USAGE, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { NO_SIDES } from "./passed.ts";
+import { writeSlices } from "./slots.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;
@@ -36,6 +38,13 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
     const { limit, lostMilli } = rewound(held, { fromMs: state.epochMs, toMs: atMs }, env.calendar);
     // What was taken in the period that is yet to come is not given back into this one: it has a number of its own.
     const resets = Math.max(countFrom(atMs, 0), (held.quota?.resets ?? 0) + 1);
+    if (rulesOf(held.limit).holdsSlots) {
+      // By the clock that was ahead slices may have ended whose tickets are still out: they must find none that ends at the same time.
+      limits.push(withResets(limit, resets));
+      builder.present(tk).add(tk, limit.tokensMilli - held.tokensMilli);
+      writeSlices(builder, held, limit.slices, undefined);
+      continue;
+    }
     limits.push(lostMilli === "all" ? withResets(limit, resets) : limit);
     if (lostMilli === "all") {
       if (held.tokensMilli > 0) builder.where(tk, ">", 0).set(tk, 0);

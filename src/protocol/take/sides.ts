@@ -1,9 +1,10 @@
 import type { LimitState } from "../../domain/bucket-state.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
+import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { neededBy } from "./floors.ts";
-import type { Piece } from "./fold.ts";
+import type { Fold, Piece } from "./fold.ts";
 import type { Intent, Move, UsageDelta } from "./intent.ts";
 import { atLeast, isBelow } from "./moves.ts";
 import { type Passed, passedAt, type Sides } from "./passed.ts";
@@ -52,7 +53,7 @@ interface ShadowSide extends Bounds, Passed {
  * the same for all levels in one interval: above what each that fits needs, below what each that does not fit would need. What
  * a lease is charged further is taken in any case.
  */
-export function shadowSide({ parts }: Intent, held: LimitState, levelMilli: number): ShadowSide {
+function shadowSide({ parts }: Intent, held: LimitState, levelMilli: number): ShadowSide {
   const { name } = held;
   const places: number[] = [];
   let [from, below, takenMilli, milli]: [number | undefined, number | undefined, number, number] = [
@@ -80,27 +81,65 @@ export function shadowSide({ parts }: Intent, held: LimitState, levelMilli: numb
   return { limit: name, takenMilli, places, milli, from, below };
 }
 
-/** The move of what is taken: it is there, or it is owed where a lease is charged. */
-export function shadowMove({ limit, takenMilli, from }: ShadowSide): Move {
-  return { limit, milli: takenMilli, whenShort: from === undefined ? "owe" : "refuse" };
+/** One limit of a write, as far as a shadow changes it. */
+interface ShadowWrite {
+  readonly fold: Fold;
+  readonly move: Move | undefined;
+  readonly refill: { readonly risenMilli: number } | undefined;
+  readonly intent: Intent;
 }
 
-/** The piece of stored tokens for which a shadow decides as it does. `liftMilli`: what the level has on top of them. */
-export function pieceBelow(piece: Piece, { below }: ShadowSide, liftMilli: number): Piece {
-  if (below === undefined || piece.how === "set") return piece;
+/**
+ * A write on a shadow as one on a limit that has all that is left to take: of what passes nothing is moved. Its condition says that
+ * the shadow decides so. `left`: nothing is taken, and nothing else is done to it.
+ */
+export function passedMove<Write extends ShadowWrite>(
+  builder: WriteBuilder,
+  of: Write,
+  after: LimitState,
+  written: { readonly passed: Passed[] },
+): Write | "left" {
+  const { fold, move, refill, intent } = of;
+  // Slots that come back or are renewed are decided already.
+  if (move === undefined || move.slots !== undefined || move.milli < 0) return of;
+  const risenMilli = refill?.risenMilli ?? 0;
+  const side = shadowSide(intent, after, after.tokensMilli + risenMilli);
+  const { limit, takenMilli, from, below, places } = side;
+  if (places.length > 0) written.passed.push(side);
+  const isAdded = fold.before !== undefined && fold.piece.how === "add";
+  const piece = isAdded ? pieceBelow(fold.piece, below, fold.piece.milli + risenMilli) : fold.piece;
+  if (takenMilli === 0 && from === undefined && refill !== undefined) {
+    const { tk } = namesOf(limit);
+    atLeast(builder, tk, piece.from);
+    isBelow(builder, tk, piece.below);
+    return "left";
+  }
+  const due: Move =
+    from === undefined
+      ? { ...move, milli: takenMilli, whenShort: "owe" }
+      : { ...move, milli: takenMilli, whenShort: "refuse", floors: [{ afterMilli: from, leavePercent: 0 }] };
+  return { ...of, fold: { ...fold, piece }, move: due };
+}
+
+/** The stored tokens for which the level, so much higher, is below a bound. */
+function pieceBelow(piece: Piece, below: number | undefined, liftMilli: number): Piece {
+  if (below === undefined) return piece;
   return { ...piece, below: Math.min(below - liftMilli, piece.below ?? Number.POSITIVE_INFINITY) };
 }
 
 /** What a write counts, with what it has decided. */
-export function countedBy(usage: UsageDelta, { overdrafts, passed }: Sides): UsageDelta {
-  if (passed.length === 0) return { ...usage, overdrafts };
+export function countedBy(
+  usage: UsageDelta,
+  { overdrafts, passed, heldMs }: Sides & Pick<UsageDelta, "heldMs">,
+): UsageDelta {
+  if (passed.length === 0) return { ...usage, overdrafts, heldMs };
   const counters = usage.counters.flatMap((amount) => {
     const { places, milli = 0 } = passed.find(({ limit }) => limit === amount.limit) ?? {};
     if (places === undefined) return [amount];
     return amount.milli === milli ? [] : [{ limit: amount.limit, milli: amount.milli - milli }];
   });
   const wouldRefuse = passed.map(({ limit, places }) => ({ limit, milli: places.length * 1000 }));
-  return { ...usage, counters, overdrafts, wouldRefuse: [...usage.wouldRefuse, ...wouldRefuse] };
+  return { ...usage, counters, overdrafts, heldMs, wouldRefuse: [...usage.wouldRefuse, ...wouldRefuse] };
 }
 
 /** The parts of a write, with what passed by shadows. */

@@ -6,7 +6,8 @@ import { freshBucket } from "../../domain/bucket-state.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { checkWrite, outcomeOf } from "../../testing/conditional-write.ts";
-import { createForm, formFor } from "./forms.ts";
+import { createForm } from "./create.ts";
+import { formFor } from "./forms.ts";
 import { blankIntent, type Intent, NO_USAGE } from "./intent.ts";
 
 const T0 = Date.UTC(2026, 0, 1, 12);

@@ -2,16 +2,18 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import { marksAfterUse } from "../../domain/limit-kinds.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { namesOf } from "../item/attributes.ts";
+import { namesOf, RF } from "../item/attributes.ts";
+import { numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
 import type { Fold, Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
-import { atLeast, debtMaxMilli, fitting, isBelow, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
 import type { Passed } from "./passed.ts";
-import { boundOverdrafts, overdraftsBy, pieceBelow, shadowMove, shadowSide } from "./sides.ts";
+import { boundOverdrafts, overdraftsBy, passedMove } from "./sides.ts";
+import { hasSlices, slicesAfter, writeSlices } from "./slots.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
 interface LimitWrite {
@@ -29,51 +31,83 @@ interface LimitWrite {
 export interface Written {
   /** How low limits may stand after it. */
   readonly low: Low[];
-  /** Of its requests, how many leave a soft limit below zero, 1000 each; and which passed by shadows. */
+  /** Of its requests, how many leave a soft limit below zero, 1000 each. */
   readonly overdrafts: Amount[];
+  /** Which of them passed by shadows. */
   readonly passed: Passed[];
+  /** How long slots were held that it renews. */
+  readonly heldMs: Amount[];
+}
+
+/** Nothing yet but what the intent counts by itself. */
+export function writtenOf({ usage }: Intent, low: Low[]): Written {
+  return { low, overdrafts: [...usage.overdrafts], passed: [], heldMs: [...usage.heldMs] };
 }
 
 /**
  * The condition and the effect of a write on one limit. The limit as it is then; `short` where it cannot pay, `left` where it owes
  * too much already and nothing is written, `forgotten` where it goes.
  */
-export function writeLimit(
+export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Written, env: Env): WrittenLimit {
+  const { before, after } = asked.fold;
+  const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
+  if (of === "left") return of;
+  const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
+  return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
+}
+
+type WrittenLimit = LimitState | "short" | "left" | "forgotten";
+
+/** The same of a limit of which slots are held: what is free, and then in which slices the others are. */
+function writeSlots(
+  builder: WriteBuilder,
+  of: LimitWrite,
+  after: LimitState,
+  written: Written,
+  env: Env,
+): WrittenLimit {
+  const { item, fold, move, refill } = of;
+  const slices = slicesAfter(after, move, Math.max(of.atMs, numberOf(item, RF) ?? of.atMs), written.heldMs);
+  // Of a bucket that is in shards nothing is held: they are joined first.
+  if (slices === undefined || (after.part !== undefined && move !== undefined && move.milli > 0)) return "short";
+  const isRenewal = move?.slots !== undefined && move.milli === 0;
+  const limit = isRenewal
+    ? refill !== undefined
+      ? after
+      : writeTokens(builder, { ...of, move: undefined }, written, env)
+    : writeTokens(builder, of, written, env);
+  if (typeof limit === "string") return limit;
+  writeSlices(builder, { name: limit.name, slices: fold.before?.slices ?? [] }, slices, move);
+  return refill === undefined ? { ...limit, slices } : limit;
+}
+
+function writeTokens(
   builder: WriteBuilder,
   { item, fold, move, atMs, refill, intent }: LimitWrite,
   written: Written,
   env: Env,
-): LimitState | "short" | "left" | "forgotten" {
-  const { name, before, after } = fold;
+): WrittenLimit {
+  const { name, before, after, piece } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
-    if (fold.piece.from !== undefined) builder.where(tk, ">=", fold.piece.from);
-    if (fold.piece.below !== undefined) builder.where(tk, "<", fold.piece.below);
+    if (piece.from !== undefined) builder.where(tk, ">=", piece.from);
+    if (piece.below !== undefined) builder.where(tk, "<", piece.below);
     return "forgotten";
   }
   const { risenMilli, spendableMilli } = refill ?? NO_REFILL;
   // Tokens that are set are known; to others the image may be wrong.
-  const isAdded = before !== undefined && fold.piece.how === "add";
+  const isAdded = before !== undefined && piece.how === "add";
   const levelMilli = after.tokensMilli + risenMilli;
   const nothing: Move = { limit: name, milli: 0, whenShort: "owe" };
-  // What the write and the refill put on top of the stored tokens.
-  const liftMilli = (isAdded ? fold.piece.milli : 0) + risenMilli;
-  const side = after.limit.shadow && move !== undefined ? shadowSide(intent, after, levelMilli) : undefined;
-  const piece = side === undefined ? fold.piece : pieceBelow(fold.piece, side, liftMilli);
-  if (side !== undefined && side.places.length > 0) written.passed.push(side);
-  if (side?.takenMilli === 0 && side.from === undefined && refill !== undefined) {
-    atLeast(builder, tk, piece.from);
-    isBelow(builder, tk, piece.below);
-    return "left";
-  }
   const mayHoldMore = intent.ignoreImageShortage && isAdded;
-  const asked = side === undefined ? (move ?? nothing) : shadowMove(side);
-  const fits = fitting(after, mayHoldMore ? Number.POSITIVE_INFINITY : levelMilli, asked);
+  const fits = fitting(after, mayHoldMore ? Number.POSITIVE_INFINITY : levelMilli, move ?? nothing);
   if (fits === "short") return "short";
   const due = fits === "tooDeep" ? nothing : fits;
+  // What the write and the refill put on top of the stored tokens.
+  const liftMilli = (isAdded ? piece.milli : 0) + risenMilli;
   // It is left as it is because it owes too much, so the condition says that it does.
   if (fits === "tooDeep" && (isAdded || refill !== undefined)) {
-    builder.where(tk, "<", asked.milli - liftMilli - debtMaxMilli(after));
+    builder.where(tk, "<", (move?.milli ?? 0) - liftMilli - debtMaxMilli(after));
   }
   if (after.limit.soft && env.dialect.countsByHour) {
     const heldMilli = isAdded ? levelMilli : piece.milli + risenMilli;
@@ -92,7 +126,7 @@ export function writeLimit(
     if (tokensMilli < 0) written.low.push({ limit, lowMilli: tokensMilli });
     return limit;
   }
-  const neededMilli = side?.from ?? neededOf(due, after);
+  const neededMilli = neededOf(due, after);
   moveTokens(builder, tk, {
     piece: exactly(piece, before, due),
     move: due,

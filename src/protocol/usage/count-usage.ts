@@ -4,7 +4,7 @@ import { type Image, numberOf } from "../item/codec.ts";
 import type { Dialect } from "../item/dialect.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import type { Env, Intent, UsageDelta } from "../take/intent.ts";
-import { closedNames, countedLimits } from "./hours.ts";
+import { closedNames, countedLimits, mayCount } from "./hours.ts";
 
 type Named = readonly { readonly name: string }[];
 
@@ -77,12 +77,11 @@ function roll(
   for (const limit of new Set([...held, ...countedLimits(item), ...limits.map(({ name }) => name)])) {
     const names = namesOf(limit);
     const isHeld = held.includes(limit);
-    const isShadow = state.limits.some(({ name, limit: { shadow } }) => shadow && name === limit);
     if (before !== undefined && (isHeld || names.tc in item)) copy(names.tp, names.tc);
-    for (const { open, closed } of BESIDE_TOKENS) {
+    for (const { counter, open, closed } of BESIDE_TOKENS) {
       const from = names[open];
       if (from in item && before !== undefined) copy(names[closed], from);
-      else if (isHeld && (open !== "wr" || isShadow)) builder.absent(from);
+      else if (isHeld && mayCount(counter, limit, state.limits)) builder.absent(from);
       start(builder, item, from, own.get(from));
     }
     const isKept = limits.some(({ name }) => name === limit);

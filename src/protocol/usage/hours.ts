@@ -1,7 +1,8 @@
 import type { Count } from "../../bucket/count.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
-import { countName } from "../../domain/usage-counters.ts";
+import { countName, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
@@ -36,9 +37,9 @@ export function usageUntilS(hourEndMs: number, { usageKeptS }: Pick<Env, "usageK
  * hour before, so that must be on its sheet; until it is, the old hour goes on.
  */
 export function rollTo(image: Image, { readingMs, usage }: Pick<Intent, "readingMs" | "usage">): number | undefined {
-  const { rollsTo, counters, requests, sheeted } = usage;
+  const { rollsTo, counters, requests, renews, heldMs, sheeted } = usage;
   if (rollsTo === undefined && readingMs < image.hourEndMs) return undefined;
-  const isCounting = requests !== 0 || counters.length > 0;
+  const isCounting = requests !== 0 || counters.length > 0 || renews === true || heldMs.length > 0;
   const hour = rollsTo ?? (isCounting ? hourNumber(readingMs) : undefined);
   if (hour === undefined || hour * HOUR_MS < image.hourEndMs) return undefined;
   return isOnSheet(image.item, sheeted) ? hour : undefined;
@@ -81,12 +82,21 @@ export function countedLimits(item: Item): string[] {
 /** Counters of the open hour that an item has, or may have gained unseen: takes that were let through move no tokens. */
 export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
   const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
-  // Only shadows count what they would have refused, and what is none becomes one with an epoch of its own.
-  const mayPass = (limit: string) => limits.some(({ name, limit: { shadow } }) => shadow && name === limit);
-  return [...names].flatMap((limit) => {
-    const own = namesOf(limit);
-    return COUNTERS.flatMap(({ open }) => (open === "wr" && !(own.wr in item || mayPass(limit)) ? [] : [own[open]]));
-  });
+  return [...names].flatMap((name) =>
+    COUNTERS.filter(({ counter, open }) => namesOf(name)[open] in item || mayCount(counter, name, limits)).map(
+      ({ open }) => namesOf(name)[open],
+    ),
+  );
+}
+
+/**
+ * Whether something may be counted of a limit on the item, seen or not: time that is held only of what has slots, and what would have
+ * been refused only of shadows. What is none becomes one with an epoch of its own.
+ */
+export function mayCount(counter: UsageCounter, limit: string, limits: BucketState["limits"]): boolean {
+  if (counter === "wouldRefuse") return limits.some((held) => held.name === limit && held.limit.shadow === true);
+  if (counter !== "heldMs") return true;
+  return limits.some((held) => held.name === limit && (held.slices.length > 0 || rulesOf(held.limit).holdsSlots));
 }
 
 /** The attributes of the hour beside the open one. */

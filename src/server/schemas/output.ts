@@ -255,6 +255,7 @@ export const usage = z
     requests: z.int(),
     overdrafts: amounts,
     bypassed: amounts,
+    heldMs: amounts,
   })
   .openapi("UsageSnapshot");
 
@@ -279,6 +280,7 @@ export const usageSummary = z
       }),
     overdrafts: amounts,
     bypassed: amounts,
+    heldMs: amounts,
     firstWindowStartMs: instant.optional(),
     lastWindowStartMs: instant.optional(),
   })

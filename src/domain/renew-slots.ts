@@ -1,0 +1,88 @@
+import type { Amount } from "./amounts.ts";
+import { type BucketState, holdEndMs } from "./bucket-state.ts";
+import {
+  byPeriod,
+  hasSlots,
+  isSlotPin,
+  joinedTicket,
+  type PeriodShare,
+  PLAIN_TICKET,
+  pinOf,
+  type Ticket,
+} from "./give-back.ts";
+import { moved } from "./holds.ts";
+import type { LimitState } from "./limit-state.ts";
+import { heldFor } from "./slot-time.ts";
+
+/** What a renewal makes of a bucket. */
+export interface RenewedSlots {
+  readonly state: BucketState;
+  /** Of what is held now. */
+  readonly ticket: Ticket;
+  /** How long the slots were held that moved, for usage. */
+  readonly times: readonly Amount[];
+}
+
+/**
+ * The bucket with slots that are held anew from now on, by the limits that it has. Undefined where one of them is held no more, or was
+ * never a slot: then nothing is renewed. The bucket must be across its boundaries.
+ */
+export function renewSlots(
+  state: BucketState,
+  amounts: readonly Amount[],
+  ticket: Ticket,
+  { nowMs, holdMs }: { readonly nowMs: number; readonly holdMs: number | undefined },
+): RenewedSlots | undefined {
+  const atMs = Math.max(nowMs, state.epochMs);
+  const limits = state.limits.slice();
+  const parts: PeriodShare[] = [];
+  const times: Amount[] = [];
+  let validUntilMs = state.validUntilMs;
+  for (const share of byPeriod(ticket, amounts)) {
+    for (const { limit: name, milli } of share.amounts) {
+      if (milli === 0) continue;
+      const pin = pinOf(share.ticket, name);
+      const i = limits.findIndex((held) => held.name === name);
+      const held = limits[i];
+      if (!isSlotPin(pin) || held === undefined || !hasSlots(held, pin)) return undefined;
+      const after = moved(held.slices, pin, milli, holdEndMs(held.limit, holdMs, atMs));
+      if (after === undefined) return undefined;
+      const { slices, into } = after;
+      const isMoved = slices !== held.slices;
+      limits[i] = { ...held, slices } satisfies LimitState;
+      validUntilMs = Math.min(validUntilMs, into.endMs);
+      if (isMoved) times.push(heldFor(name, milli, atMs - pin.sinceMs));
+      const sinceMs = isMoved ? atMs : pin.sinceMs;
+      const own = { limit: name, ...into, resets: pin.resets, sinceMs };
+      parts.push({ ticket: { ...PLAIN_TICKET, pins: [own] }, amounts: [{ limit: name, milli }] });
+    }
+  }
+  if (parts.length === 0) return undefined;
+  const renewAtMs = Math.min(state.renewAtMs, validUntilMs);
+  return { state: { ...state, limits, validUntilMs, renewAtMs }, ticket: joinedTicket(parts), times };
+}
+
+/**
+ * The ticket of one of several holdings that were renewed together: where its slices were left, its pins stay; others have become the one
+ * slice of their limit that was not there before.
+ */
+export function ticketAfter(before: Ticket, joined: Ticket, renewed: Ticket): Ticket {
+  const pins = before.pins.map((pin) => {
+    if (!isSlotPin(pin) || !joined.pins.some(({ limit }) => limit === pin.limit)) return pin;
+    const now = renewed.pins.filter(isSlotPin).filter(({ limit }) => limit === pin.limit);
+    const isKept = now.some(({ place, endMs }) => place === pin.place && endMs === pin.endMs);
+    const latest = now.reduce((a, b) => (b.endMs > a.endMs ? b : a), now[0] ?? pin);
+    if (isKept) return pin;
+    const { milli: _, ...own } = latest;
+    return pin.milli === undefined ? own : { ...own, milli: pin.milli };
+  });
+  return { ...before, pins };
+}
+
+/** The slots among some amounts: those whose ticket says in which slice they are. */
+export function slotsOf(ticket: Ticket, amounts: readonly Amount[]): readonly Amount[] {
+  if (ticket.pins.length === 0) return NONE;
+  return amounts.filter(({ limit, milli }) => milli > 0 && isSlotPin(pinOf(ticket, limit)));
+}
+
+const NONE: readonly Amount[] = Object.freeze([]);
