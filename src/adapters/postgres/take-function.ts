@@ -199,27 +199,7 @@ BEGIN
         ELSIF mode > 0 THEN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
-          IF remaining + refilled < 0 THEN
-            IF f_soft[k] THEN
-              -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
-              IF remaining + refilled < -debt_max THEN remaining := f_tokens[k]; END IF;
-              IF counts AND kind = 1 AND remaining + refilled < 0 THEN
-                u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[k] || '#od');
-                u_milli := u_milli || 1000::numeric;
-              END IF;
-            ELSIF kind = 1 THEN
-              IF shades @> to_jsonb(k - o) THEN
-                passed := passed || (k - o);
-                IF counts AND asked <> 0 THEN f_counted[k] := prior; END IF;
-              ELSE
-                is_claim_short := true;
-              END IF;
-              CONTINUE;
-            ELSIF remaining + refilled < -debt_max THEN
-              outcome := greatest(outcome, 2);
-              CONTINUE;
-            END IF;
-          ELSIF leave > 0 AND NOT f_soft[k] AND remaining + refilled < (f_capacity[k] * leave + 99) / 100 THEN
+          IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END THEN
             -- The floor is rounded up, as in domain/floor.ts.
             IF shades @> to_jsonb(k - o) THEN
               passed := passed || (k - o);
@@ -228,6 +208,18 @@ BEGIN
               is_claim_short := true;
             END IF;
             CONTINUE;
+          ELSIF remaining + refilled < 0 THEN
+            IF f_soft[k] THEN
+              -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
+              IF remaining + refilled < -debt_max THEN remaining := f_tokens[k]; END IF;
+              IF counts AND kind = 1 AND remaining + refilled < 0 THEN
+                u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[k] || '#od');
+                u_milli := u_milli || 1000::numeric;
+              END IF;
+            ELSIF remaining + refilled < -debt_max THEN
+              outcome := greatest(outcome, 2);
+              CONTINUE;
+            END IF;
           END IF;
           f_tokens[k] := remaining;
           IF f_reset_after[k] > 0 AND f_window[k] IS NULL AND asked > 0 THEN

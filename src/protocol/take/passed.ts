@@ -1,4 +1,5 @@
 import type { Amount } from "../../domain/amounts.ts";
+import type { Ticket } from "../../domain/give-back.ts";
 
 /** What a write has decided of limits that refuse nothing. Its conditions make it certain. */
 export interface Sides {
@@ -36,4 +37,26 @@ export function sidesOfAny(sent: readonly { readonly sides: Sides }[]): Sides {
     return { limit, places: [...new Set(own.flatMap(({ places }) => places))], milli: 0 };
   });
   return { overdrafts: first.overdrafts, passed };
+}
+
+/** A request of a write, as far as it is known by what it took. */
+interface Taker {
+  readonly of: { readonly bypass: boolean };
+  readonly amounts: readonly Amount[];
+}
+
+/** What a write decided for one of its requests; undefined: nothing. */
+export function sidesFor(
+  { jobs, sides }: { readonly jobs: readonly Taker[]; readonly sides: Sides },
+  of: Taker["of"],
+): Pick<Ticket, "overdrawn" | "shadowed"> | undefined {
+  if (sides.overdrafts.length + sides.passed.length === 0) return undefined;
+  const placeIn = (among: readonly Taker[]) => among.findIndex((job) => job.of === of);
+  // Of those that took from a soft limit, the last so many left it below zero.
+  const overdrawn = sides.overdrafts.flatMap(({ limit, milli }) => {
+    const takers = jobs.filter((job) => !job.of.bypass && job.amounts.some((one) => one.limit === limit));
+    const place = placeIn(takers);
+    return place >= takers.length - milli / 1000 && place >= 0 ? [limit] : [];
+  });
+  return { overdrawn, shadowed: passedAt(sides, placeIn(jobs)) };
 }

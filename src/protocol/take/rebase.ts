@@ -120,10 +120,7 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   count(builder, image, { usage: countedBy(intent.usage, { ...written, heldMs }), limits: after, hour }, env);
   signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
-  const trace = {
-    ...traceOf("rebase", tracedParts(intent, written), atMs, []),
-    changedMs: fromMs,
-    heldMs: writtenMs(state),
-  };
+  const parts = tracedParts(intent, written);
+  const trace = { ...traceOf("rebase", parts, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
   return { kind: "write", write: builder.update(key, "exists", trace), state: next, sides: written };
 }

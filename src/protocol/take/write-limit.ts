@@ -28,7 +28,7 @@ interface LimitWrite {
 }
 
 /** What the limits of a write come to. */
-export interface Written {
+interface Written {
   /** How low limits may stand after it. */
   readonly low: Low[];
   /** Of its requests, how many leave a soft limit below zero, 1000 each. */
