@@ -237,7 +237,7 @@ function LiveVerdict(props: {
   );
 }
 
-const NOTHING = { limit: "", counts: "", available: 0, capacity: 0, kind: "drip", soft: false } as const;
+const NOTHING = { limit: "", counts: "", available: 0, capacity: 0, kind: "drip", soft: false, shadow: false } as const;
 
 /** What a request may be asked for: every measure that a level counts, on the resource or over all of them. */
 function measuresIn({ levels }: Explained): readonly string[] {

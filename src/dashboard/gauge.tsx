@@ -11,14 +11,19 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft } = held;
+  const { limit, capacity, kind, soft, shadow } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
   const note =
     rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
-    <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
+    <div
+      class="gauge"
+      data-level={state}
+      data-soft={soft ? "true" : undefined}
+      data-shadow={shadow ? "true" : undefined}
+    >
       <div class="gauge-head">
         <span class="gauge-name" title={limit}>
           {limit}
@@ -39,12 +44,12 @@ export function Gauge(props: {
         aria-valuemax={capacity}
         aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} left`}
       >
-        <i style={{ transform: `scaleX(${part})` }} />
+        <i style={shadow ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` }} />
       </div>
       <div class="gauge-foot">
         <span>
-          {soft ? "soft, " : ""}
-          {note || (soft ? "measured only" : " ")}
+          {soft ? "soft, " : shadow ? "shadow, " : ""}
+          {note || (soft ? "measured only" : shadow ? "refuses nothing" : " ")}
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>

@@ -32,7 +32,8 @@ export interface LimitDraft {
   readonly tz: string;
   /** Seconds. */
   readonly after: string;
-  readonly soft: boolean;
+  /** What it does when it is used up. */
+  readonly mode: "hard" | "soft" | "shadow";
   readonly windows: readonly WindowDraft[];
 }
 
@@ -61,7 +62,7 @@ export function newDraft(): LimitDraft {
     tz: "",
     after: "3600",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, soft: false, windows: [] };
+  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, mode: "hard", windows: [] };
 }
 
 export function newWindow(): WindowDraft {
@@ -69,12 +70,24 @@ export function newWindow(): WindowDraft {
 }
 
 export function draftOf(limit: Limit): LimitDraft {
-  const { name, counts = "", capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+  const {
+    name,
+    counts = "",
+    capacity,
+    refillAmount,
+    refillPeriodMs,
+    soft,
+    shadow,
+    schedule,
+    reset,
+    resetAfterMs,
+  } = limit;
   const kind = reset !== undefined ? "calendar" : resetAfterMs !== undefined ? "session" : "drip";
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity) },
+    mode: soft ? "soft" : shadow ? "shadow" : "hard",
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
@@ -111,7 +124,7 @@ function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
 
 /** The limit that the fields describe. Throws with what is not a number; whether it makes sense the service says. */
 export function limitOf(draft: LimitDraft): Limit {
-  const { kind, soft, windows } = draft;
+  const { kind, mode, windows } = draft;
   const name = draft.name.trim();
   const counts = draft.counts.trim();
   if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
@@ -127,7 +140,8 @@ export function limitOf(draft: LimitDraft): Limit {
   return {
     ...base,
     ...(counts === "" ? {} : { counts }),
-    ...(soft ? { soft: true as const } : {}),
+    ...(mode === "soft" ? { soft: true as const } : {}),
+    ...(mode === "shadow" ? { shadow: true as const } : {}),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
     ...(windows.length === 0

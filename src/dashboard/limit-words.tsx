@@ -20,11 +20,12 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
 export type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo">;
 
 function limitWords(limit: Limit): string {
-  const { name, capacity, counts, soft } = limit;
+  const { name, capacity, counts, soft, shadow } = limit;
   return [
     tokensWords(name, capacity),
     refillWords(limit),
     ...(counts === undefined ? [] : [`counts ${counts}`]),
     ...(soft === true ? ["soft"] : []),
+    ...(shadow === true ? ["shadow"] : []),
   ].join(", ");
 }

@@ -37,7 +37,8 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   }
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const measure = said.counts === undefined ? {} : { counts: said.counts };
-  const kind = { ...measure, ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
+  const flags = { ...(said.soft ? { soft: true } : {}), ...(said.shadow ? { shadow: true } : {}) };
+  const kind = { ...measure, ...flags, ...(schedule.length === 0 ? {} : { schedule }) };
   if (kinds.length > 1) {
     const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
@@ -58,7 +59,7 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule = [] } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule = [] } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
@@ -71,6 +72,7 @@ export function specOfLimit(limit: Limit): string {
   return [
     terms,
     ...(soft ? ["soft"] : []),
+    ...(shadow ? ["shadow"] : []),
     ...TEXTS.flatMap(({ word, written }) => {
       const value = written(limit);
       return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
@@ -85,10 +87,11 @@ export function specOfLimit(limit: Limit): string {
 export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts"];
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
-const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
+const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
 
 interface Words {
   soft: boolean;
+  shadow: boolean;
   tz?: string;
   counts?: string;
   readonly windows: string[];
@@ -97,7 +100,7 @@ interface Words {
 }
 
 function wordsIn(spec: string, words: readonly string[]): Words {
-  const said: Words = { soft: false, windows: [], own: new Map() };
+  const said: Words = { soft: false, shadow: false, windows: [], own: new Map() };
   const once = (known: unknown, word: string) => {
     if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
   };
@@ -109,6 +112,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
       case "soft":
         once(said.soft, "soft");
         said.soft = true;
+        break;
+      case "shadow":
+        once(said.shadow, "shadow");
+        said.shadow = true;
         break;
       case "tz":
         once(said.tz, "tz=");
@@ -162,7 +169,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return `give AMOUNT[/PERIOD][:BURST], then any of soft, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
+    return `give AMOUNT[/PERIOD][:BURST], then any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOfText(first);
