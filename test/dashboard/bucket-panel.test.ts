@@ -184,7 +184,6 @@ inBrowser("a shadow is a dashed bar, is not the shortest, and can be edited", as
   assert.match(clip, /^inset\(0px 60% 0px 0px\)$/);
   assert.deepEqual(await drawn("rpd"), ["none", "none"]);
   assert.match(await wordsOf(row(page, "key-1", "gpt-4")), /shadow, \+/);
-  if (process.env.SHADOW_SHOT) await page.screenshot({ path: process.env.SHADOW_SHOT });
   await row(page, "key-1", "gpt-4").getByTestId("bucket-open").click();
   await row(page, "key-1", "gpt-4").getByText("shadow: counts what it would refuse").waitFor();
 });
