@@ -199,7 +199,7 @@ BEGIN
         ELSIF mode > 0 THEN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
-          IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END THEN
+          IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < (CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END) THEN
             -- The floor is rounded up, as in domain/floor.ts.
             IF shades @> to_jsonb(k - o) THEN
               passed := passed || (k - o);
