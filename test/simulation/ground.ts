@@ -8,6 +8,7 @@ import type { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import type { Profile } from "./profile.ts";
 import { Recorder } from "./recorder.ts";
+import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 import type { LateReadings, UsageLedger } from "./usage-ledger.ts";
 
@@ -17,6 +18,7 @@ export interface GroundContext {
   readonly journal: Journal;
   readonly truth: Truth;
   readonly mosts: MostLedger;
+  readonly thresholds: ThresholdLedger;
   readonly clock: SimulatedClock;
   readonly profile: Profile;
   readonly mutant: Mutant | undefined;
@@ -54,10 +56,10 @@ interface HandledGround extends Ground {
 export function groundOn(
   handles: readonly Store[],
   joins: boolean,
-  { journal, truth, mosts, mutant }: GroundContext,
+  { journal, truth, mosts, thresholds, mutant }: GroundContext,
   late: LateReadings = "in their own hour",
 ): HandledGround {
-  const recorder = new Recorder(journal, truth, mosts, calendar, late);
+  const recorder = new Recorder({ journal, truth, mosts, thresholds }, calendar, late);
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];

@@ -205,7 +205,9 @@ export class Marks implements ThresholdMarks {
       atMs: readingMs,
       ...(resetsAtMs === undefined ? {} : { resetsAtMs }),
     };
-    for (const listener of this.#listeners) listener(crossed);
+    // Limiters of one process may share these buckets: one of them tells it.
+    const [first] = this.#listeners;
+    first?.(crossed);
   }
 }
 
