@@ -18,7 +18,7 @@ export function draftedWrite(
     const found = buckets.find(({ key }) => key.id === id) as DraftedLease["buckets"][number];
     const { key, row, levels } = found;
     const form = formFrom(row.limitsText ?? "", calendar);
-    const record = form && recordOf(form, row);
+    const record = form && recordOf(form, row, undefined);
     if (record === undefined) {
       throw new ItemUnreadable({ bucket: key, shard: 0 }, { ...LEVEL_DAMAGE, value: row.tokensMilli });
     }

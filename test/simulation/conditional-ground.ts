@@ -73,6 +73,7 @@ export function conditionalGround(context: GroundContext): Ground {
     },
     usage: recorder.usage,
     lastProblems: () => recorder.lateProblems(),
+    marking: "beside the take",
     shards: (bucketId) =>
       world.table.entries("default").filter(([key]) => key.bucket.id === bucketId && isShardKey(key)).length,
     setup: connectorTo(site, (items) => items),

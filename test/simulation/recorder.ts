@@ -45,6 +45,14 @@ interface Call {
   readonly absent: ReadonlySet<string>;
 }
 
+/** How marks of what was told get into a store: in the transaction of the take, or by a write beside it. */
+export type Marking = "with the take" | "beside the take";
+
+interface Manners {
+  readonly late: LateReadings;
+  readonly marks: Marking;
+}
+
 /** Where it is written down. */
 interface Books {
   readonly journal: Journal;
@@ -67,6 +75,7 @@ export class Recorder {
   readonly #truth: Truth;
   readonly #mosts: MostLedger;
   readonly #thresholds: ThresholdLedger;
+  readonly #marks: Marking;
   readonly #calendar: Calendar;
   /** Buckets that calls under way are about. */
   readonly #touched = new Set<string>();
@@ -79,8 +88,9 @@ export class Recorder {
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
 
-  constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, late: LateReadings) {
+  constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, { late, marks }: Manners) {
     this.#thresholds = thresholds;
+    this.#marks = marks;
     this.usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0, late);
     this.#mosts = mosts;
     this.#journal = journal;
@@ -266,7 +276,7 @@ export class Recorder {
       this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
       this.#tell(held.bucket, belowFloor(model, amounts, nowMs, leavePercent));
     }
-    if (!bypass) this.#thresholds.took(held.bucket, state, amounts, { nowMs, marks: true });
+    if (!bypass) this.#thresholds.took(held.bucket, state, amounts, { nowMs, marks: this.#marks === "with the take" });
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
   }
 

@@ -368,8 +368,7 @@ class Simulation {
     const { profile } = this.#around;
     const isCalm = profile.faultRate === 0 && !profile.crashes && this.#clients.every(({ faults }) => faults === 0);
     // A mark that is written beside its take may be outrun: of what refills, what is used by then is told.
-    const isBeside = this.#clients.some(({ protocol }) => protocol !== undefined);
-    const all = !isCalm ? "none" : isBeside ? "quotas" : "everything";
+    const all = !isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
     for (const problem of this.#around.thresholds.problems(all)) journal.violation(problem);
   }
 

@@ -40,7 +40,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
       // An item has one zone for all its limits, also for those that are only remembered.
       return { ground: conditionalGround, oneZone: true, tells: true, close: () => {} };
     case "straight":
-      return { ground: straightGround, close: () => {} };
+      return { ground: straightGround, tells: true, close: () => {} };
   }
 }
 
