@@ -1,10 +1,10 @@
 import type { LimitState } from "../../src/domain/bucket-state.ts";
+import { markIn, markText, periodOf } from "../../src/domain/mark-words.ts";
 import type { Crossed } from "../../src/domain/thresholds.ts";
 import type { TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
-import { markIn, markText, periodOf } from "../../src/domain/mark-words.ts";
 import { calendar } from "./calendar.ts";
 import { inBuckets, type Mutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
