@@ -42,7 +42,7 @@ export const PAGES: readonly Page[] = [
         title: "Limits",
         text: "A limit is a plain value. The makers check it. [The text form of limits](limits.md) is for files and commands.",
         names: [
-          ...["Limit", "RateOptions", "QuotaOptions", "CustomTerms", "KindOptions"],
+          ...["Limit", "RateOptions", "QuotaOptions", "ConcurrentOptions", "CustomTerms", "KindOptions"],
           ...["Reset", "ResetName", "ScheduleEntry", "LimitKind"],
         ],
       },
@@ -191,6 +191,7 @@ export const PAGES: readonly Page[] = [
             "NotFoundError",
             "ExistsError",
             "ConflictError",
+            "HoldLost",
             "LeaseClosed",
             "VersionError",
             "ItemUnreadable",

@@ -41,7 +41,11 @@ function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): 
 function holdsText(limit: string, available: number, terms: LimitExplanation | undefined): string {
   const held = available < 0 ? `is ${tokensText(limit, -available)} in debt` : `holds ${tokensText(limit, available)}`;
   if (terms === undefined) return held;
-  const { kind, capacity, definition, resetsAtMs } = terms;
+  const { kind, capacity, definition, resetsAtMs, freesAtMs } = terms;
+  if (kind === "concurrent") {
+    const next = freesAtMs === undefined ? "" : `, the next free by ${clockText(freesAtMs)} at the latest`;
+    return `has ${Math.max(0, available)} of ${capacity} free${next}`;
+  }
   const of = available < 0 ? "" : ` of ${tokensText(limit, capacity)}`;
   if (kind === "drip")
     return `${held}${of} and gains ${tokensText(limit, definition.refillAmount)} ${periodWords(definition.refillPeriodMs)}`;
@@ -149,7 +153,31 @@ export function reasonsOf([, ...parents]: readonly LevelExplanation[]): string {
   return parents.flatMap(({ reason }) => (reason === undefined ? [] : [`${reason}\n`])).join("");
 }
 
-export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
+/** Of limits of so many at once: `parallel  concurrent  3 of 10 free, 7 held, next free by 12:03:15 UTC`. */
+export function slotLines([own, ...parents]: readonly LevelExplanation[]): string {
+  const lines = [own, ...parents].flatMap((level) =>
+    rowsOf(level === undefined ? [] : [level]).flatMap(({ entityId, isTotal, explained }) => {
+      const { limit, kind, available, capacity, freesAtMs } = explained;
+      if (kind !== "concurrent") return [];
+      const name = `${isTotal ? "*/" : ""}${limit}${level === own ? "" : ` of ${entityId}`}`;
+      const next = freesAtMs === undefined ? "" : `, next free by ${clockText(freesAtMs)}`;
+      return [`${name}  ${kind}  ${available} of ${capacity} free, ${capacity - available} held${next}\n`];
+    }),
+  );
+  return lines.length === 0 ? "" : `\n${lines.join("")}`;
+}
+
+function clockText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
+}
+
+export function definitionText({ definition, inWindow, toppedUp, notified = [] }: LimitExplanation): string {
+  const told = notified.length === 0 ? "" : ` (${toldText(notified)})`;
   const window = inWindow ? " (a window is open)" : "";
-  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}`;
+  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
+}
+
+/** `80 % told`, `80, 95 % told`. */
+export function toldText(percents: readonly number[]): string {
+  return `${percents.join(", ")} % told`;
 }

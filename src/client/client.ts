@@ -1,7 +1,6 @@
 import type { Access } from "../domain/config.ts";
 import type { Entity, NewEntity } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import { shown } from "../domain/shown.ts";
 import type { UsageSummary } from "../domain/usage.ts";
 import type { Availability } from "../engine/availability.ts";
@@ -123,7 +122,7 @@ export class ClientLimiter {
       throw new ValidationError("body_missing", `The body of withLease is ${shown(body)}; give a function.`);
     }
     const lease = await this.acquire(request);
-    renewWhileOpen(lease);
+    lease.keep();
     let value: Value;
     try {
       request.signal?.throwIfAborted();

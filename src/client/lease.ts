@@ -1,6 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
-import { LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import { setRenewal } from "../domain/lease-renewal.ts";
+import { HoldLost, LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type { Availability } from "../engine/availability.ts";
 import type { Lease, SettleOptions } from "../engine/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
@@ -38,6 +37,7 @@ export class ClientLease implements Public<Lease> {
   #status: LeaseStatus;
   #degraded: string | false;
   #settledWith: string | undefined;
+  #isKept = false;
   #heldUntilMs: number;
   #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
@@ -56,7 +56,6 @@ export class ClientLease implements Public<Lease> {
     // What was let through during an outage is work all the same, and ends when it is settled.
     this.#status = view.degraded ? "open" : view.status;
     this.#heldUntilMs = askedAtMs + holdMs;
-    setRenewal(this, () => void this.#renew());
   }
 
   get status(): LeaseStatus {
@@ -158,17 +157,36 @@ export class ClientLease implements Public<Lease> {
     if (this.status === "open") await this.rollback();
   }
 
-  /** Begins the hold anew, where there is one. */
-  async refresh(): Promise<void> {
-    if (!this.#isHeld()) return;
+  get holdsUntilMs(): number | undefined {
+    return this.#isHeld() ? this.#heldUntilMs : undefined;
+  }
+
+  async renew(): Promise<boolean> {
+    this.#requireOpen();
+    if (!this.#isHeld()) return true;
     const { holdMs } = this.#taken;
     const heldUntilMs = this.#calls.clock.now() + holdMs;
     try {
       await this.#send("extend", { holdMs });
-      this.#heldUntilMs = heldUntilMs;
-    } catch {
-      // It is held until then, and may be tried again.
+    } catch (error) {
+      if (error instanceof HoldLost) this.#lose(error);
+      else if (!(error instanceof LeaseClosed)) throw error;
+      return false;
     }
+    this.#heldUntilMs = heldUntilMs;
+    return true;
+  }
+
+  keep(): void {
+    this.#requireOpen();
+    if (this.#isKept) return;
+    this.#isKept = true;
+    void this.#keepOn();
+  }
+
+  /** Begins the hold anew, where there is one. What fails may be tried again until it is over. */
+  async refresh(): Promise<void> {
+    if (this.#isHeld()) await this.renew().catch(() => {});
   }
 
   /** Whether the service holds it. */
@@ -241,6 +259,12 @@ export class ClientLease implements Public<Lease> {
     }
   }
 
+  /** Its slots are, or may soon be, another's. What was charged can still be settled. */
+  #lose(lost: HoldLost): void {
+    this.#degraded ||= lost.message;
+    this.#expiry.abort(lost);
+  }
+
   #end(status: LeaseStatus): void {
     this.#status = status;
     this.#ended.abort();
@@ -260,8 +284,8 @@ export class ClientLease implements Public<Lease> {
   }
 
   /** Extends it whenever a third of the hold has passed. After a failure it is tried again, until the lease expires. */
-  async #renew(): Promise<void> {
-    while (this.status === "open" && this.#isHeld()) {
+  async #keepOn(): Promise<void> {
+    while (this.status === "open" && this.#isHeld() && !this.#expiry.signal.aborted) {
       await this.#pause(this.#taken.holdMs / 3);
       await this.refresh();
     }

@@ -2,6 +2,7 @@ import { carryFields } from "../domain/carried-fields.ts";
 import {
   ConflictError,
   ExistsError,
+  HoldLost,
   LeaseClosed,
   LimiterError,
   NotFoundError,
@@ -20,20 +21,23 @@ interface ProblemBody {
   readonly level: string;
   readonly leaseStatus?: "settled" | "rolledBack" | "expired";
   readonly statuses?: readonly Status[];
+  /** The longest that slots are held. */
+  readonly holdMs?: number;
 }
 
 /** The error that the library would have thrown, of the same class and with the same code. */
 export function errorOf(status: number, problem: ProblemBody, headers: Headers, atMs: number): LimiterError {
-  const { code, detail, statuses, leaseStatus } = problem;
+  const { code, detail, statuses, leaseStatus, holdMs } = problem;
   if (statuses) {
     // The limit that is waited for longest; its wait is that of the whole refusal.
     const primary = statuses.reduce((longest, one) => (one.retryAfterMs > longest.retryAfterMs ? one : longest));
     return carryOver(new RateLimitExceeded({ statuses, primary, retryAfterMs: primary.retryAfterMs }), headers, atMs);
   }
   if (code === "resource_disabled") return new ResourceDisabled(problem);
+  if (code === "hold_lost") return new HoldLost(detail);
   if (leaseStatus) return new LeaseClosed(code, detail, { leaseStatus });
   if (status === 400 || code === "amount_above_capacity" || code === "idempotency_key_reused") {
-    return new ValidationError(code, detail);
+    return Object.assign(new ValidationError(code, detail), holdMs && { holdMs });
   }
   if (status === 404 && code !== "route_unknown") return new NotFoundError(code, detail);
   if (status === 409 || status === 412) {

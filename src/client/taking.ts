@@ -14,9 +14,26 @@ export async function take(
   route: "acquire" | "try",
   request: ClientRequest,
 ): Promise<ClientLease | Refusal> {
+  try {
+    return await taken(calls, route, request, calls.options.holdMs);
+  } catch (error) {
+    // Slots are held for a shorter time than a client that does not say asks for.
+    const { code, holdMs } = error as { readonly code?: string; readonly holdMs?: number };
+    if (code !== "hold_too_long" || !holdMs || request.holdMs !== undefined) throw error;
+    return taken(calls, route, request, holdMs);
+  }
+}
+
+/** `holdMs`: where the request does not say. */
+async function taken(
+  calls: ServiceCalls,
+  route: "acquire" | "try",
+  request: ClientRequest,
+  ownHoldMs: number,
+): Promise<ClientLease | Refusal> {
   const { options, clock } = calls;
   const { signal, ...asked } = checkRequest(request);
-  const { entityId, resource, consume, wait, holdMs = options.holdMs, onExpiry = options.onExpiry } = asked;
+  const { entityId, resource, consume, wait, holdMs = ownHoldMs, onExpiry = options.onExpiry } = asked;
   signal?.throwIfAborted();
   const askedAtMs = clock.now();
   const leaseOf = (view: LeaseView) => new ClientLease({ view, calls, holdMs, askedAtMs, signal });

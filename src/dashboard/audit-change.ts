@@ -111,6 +111,7 @@ function limitText(limit: Limit): string {
     ...(limit.soft ? ["soft"] : []),
     ...(limit.shadow ? ["shadow"] : []),
     ...(limit.counts === undefined ? [] : [`counts ${limit.counts}`]),
+    ...(limit.notifyAt === undefined ? [] : [`tells ${limit.notifyAt.join(", ")} %`]),
   ];
   return parts.join(", ");
 }

@@ -1,8 +1,11 @@
 import { type HeldLimit, type Rate, stateOf } from "./level.ts";
 import { useLevel } from "./tick.ts";
-import { KIND_NAMES, rateWords, tokensWords } from "./words.ts";
+import { KIND_NAMES, rateWords, tokensWords, whole } from "./words.ts";
 
-/** One limit of a bucket: a bar that fills up as time passes, and its numbers. */
+/** More slots than these are shown as a bar: cells would be too narrow to be told apart. */
+const CELLS_MAX = 32;
+
+/** One limit of a bucket: a bar that fills up as time passes, or a cell a slot, those that are held filled; and its numbers. */
 export function Gauge(props: {
   readonly of: string;
   readonly held: HeldLimit;
@@ -11,12 +14,18 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft, shadow } = held;
+  const { limit, capacity, kind, soft, shadow, notifyAt = [], notified = [] } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
-  const note =
-    rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
+  const isSlots = kind === "concurrent";
+  const note = isSlots
+    ? `${whole(capacity - level)} held ${KIND_NAMES[kind]}`
+    : rate === undefined
+      ? kind === "drip"
+        ? ""
+        : KIND_NAMES[kind]
+      : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
     <div
       class="gauge"
@@ -42,9 +51,19 @@ export function Gauge(props: {
         aria-valuemin={0}
         aria-valuenow={shown}
         aria-valuemax={capacity}
-        aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} left`}
+        aria-valuetext={`${tokensWords(limit, level)} of ${tokensWords(limit, capacity)} ${isSlots ? "free" : "left"}`}
+        data-slots={isSlots && capacity <= CELLS_MAX ? "cells" : isSlots ? "bar" : undefined}
       >
-        <i style={shadow ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` }} />
+        {isSlots && capacity <= CELLS_MAX ? (
+          Array.from({ length: capacity }, (_, i) => (
+            <i key={i} data-held={i < capacity - level ? "true" : undefined} />
+          ))
+        ) : (
+          <i style={filled(isSlots ? 1 - part : part, shadow)} />
+        )}
+        {notifyAt.map((percent) => (
+          <Mark key={percent} percent={percent} isTold={notified.includes(percent)} />
+        ))}
       </div>
       <div class="gauge-foot">
         <span>
@@ -53,12 +72,33 @@ export function Gauge(props: {
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>
-            {tokensWords(limit, -level)} in debt
+            {tokensWords(limit, -level)} {isSlots ? "too many" : "in debt"}
           </strong>
         )}
-        {state === "empty" && <strong>empty</strong>}
+        {notified.length > 0 && <span data-testid="bucket-told">{notified.join(", ")} % told</span>}
+        {state === "empty" && <strong>{isSlots ? "none free" : "empty"}</strong>}
         {state === "low" && <span class="low">low</span>}
       </div>
     </div>
   );
+}
+
+/** Where a percentage is reached: the bar shows what is left, so much used is at its other end. */
+function Mark({ percent, isTold }: { readonly percent: number; readonly isTold: boolean }) {
+  const words = `${percent} % ${isTold ? "told" : "is told when it is used"}`;
+  return (
+    <span
+      class="mark"
+      data-testid="bucket-mark"
+      data-percent={percent}
+      data-told={isTold ? "true" : undefined}
+      title={words}
+      style={{ left: `${100 - percent}%` }}
+    />
+  );
+}
+
+/** A dashed bar is cut off, not squeezed: its dashes stay as long as they are. */
+function filled(part: number, isDashed: boolean) {
+  return isDashed ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` };
 }

@@ -9,7 +9,7 @@ type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
 /** How a calendar quota is reset: by the name of a usual cron, or by a cron of its own. */
 export type ResetChoice = ResetName | "cron";
 
-export type Kind = "drip" | "calendar" | "session";
+export type Kind = "drip" | "calendar" | "session" | "concurrent";
 
 /** A limit as it is edited: texts, as they stand in the fields. */
 export interface LimitDraft {
@@ -32,8 +32,12 @@ export interface LimitDraft {
   readonly tz: string;
   /** Seconds. */
   readonly after: string;
+  /** Seconds. */
+  readonly hold: string;
   /** What it does when it is used up. */
   readonly mode: "hard" | "soft" | "shadow";
+  /** Percentages that are told, such as `80/95`; empty: none. */
+  readonly notify: string;
   readonly windows: readonly WindowDraft[];
 }
 
@@ -61,8 +65,19 @@ export function newDraft(): LimitDraft {
     cron: "0 0 1 * *",
     tz: "",
     after: "3600",
+    hold: "60",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, mode: "hard", windows: [] };
+  return {
+    id: ++lastId,
+    isNew: true,
+    isRemoved: false,
+    name: "",
+    counts: "",
+    ...terms,
+    mode: "hard",
+    notify: "",
+    windows: [],
+  };
 }
 
 export function newWindow(): WindowDraft {
@@ -81,18 +96,28 @@ export function draftOf(limit: Limit): LimitDraft {
     schedule,
     reset,
     resetAfterMs,
+    holdMs,
   } = limit;
-  const kind = reset !== undefined ? "calendar" : resetAfterMs !== undefined ? "session" : "drip";
+  const notify = limit.notifyAt?.join("/") ?? "";
+  const kind =
+    reset !== undefined
+      ? "calendar"
+      : resetAfterMs !== undefined
+        ? "session"
+        : holdMs !== undefined
+          ? "concurrent"
+          : "drip";
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity) },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), notify },
     mode: soft ? "soft" : shadow ? "shadow" : "hard",
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
     ...(reset === undefined ? {} : { reset: resetChoice(reset.cron), cron: reset.cron, tz: reset.tz ?? "" }),
     ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
+    ...(holdMs === undefined ? {} : { hold: seconds(holdMs) }),
     windows: (schedule ?? []).map((entry) => windowOf(name, entry)),
   };
 }
@@ -133,7 +158,7 @@ export function limitOf(draft: LimitDraft): Limit {
     name,
     capacity: number("the capacity", draft.capacity),
     refillAmount: kind === "drip" ? number("the amount", draft.amount) : 0,
-    // A quota does not drip; its stored form has a second here.
+    // What does not drip has a second here in its stored form.
     refillPeriodMs: kind === "drip" ? number("the period", draft.period) * 1000 : 1000,
   };
   const zone = (tz: string) => (tz.trim() === "" ? {} : { tz: tz.trim() });
@@ -142,12 +167,21 @@ export function limitOf(draft: LimitDraft): Limit {
     ...(counts === "" ? {} : { counts }),
     ...(mode === "soft" ? { soft: true as const } : {}),
     ...(mode === "shadow" ? { shadow: true as const } : {}),
+    ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
+    ...(kind === "concurrent" ? { holdMs: number("the hold", draft.hold) * 1000 } : {}),
     ...(windows.length === 0
       ? {}
       : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
   };
+}
+
+/** Whether they rise, and how many there may be, the service says. */
+function percentsIn(name: string, text: string): readonly number[] {
+  return text
+    .split(/[/,\s]+/)
+    .flatMap((part) => (part === "" ? [] : [numberOf(`${name}: a percentage to be told`, part)]));
 }
 
 function entryOf(name: string, { cron, scale, capacity, amount, period }: WindowDraft): ScheduleEntry {
@@ -190,10 +224,10 @@ export function isSameText(one: string, other: string): boolean {
 /** Whether saving would change anything. */
 export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
   const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) => {
-    const { capacity, amount, period, after } = fields;
-    const numbers = [capacity, amount, period, after].map((text) => numberIn(text) ?? text);
+    const { capacity, amount, period, after, hold } = fields;
+    const numbers = [capacity, amount, period, after, hold].map((text) => numberIn(text) ?? text);
     return JSON.stringify([
-      { ...fields, capacity: "", amount: "", period: "", after: "" },
+      { ...fields, capacity: "", amount: "", period: "", after: "", hold: "" },
       numbers,
       cronOf({ reset, cron }),
       windowsText(windows),

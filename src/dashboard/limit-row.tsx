@@ -33,7 +33,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
     if (draft.isNew) name.current?.focus();
   }, [draft.isNew]);
   const text = (
-    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after",
+    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold" | "notify",
     label: string,
     testid: string,
     hint?: string,
@@ -50,7 +50,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
-      {field !== "cron" && field !== "tz" && <Read text={draft[field]} />}
+      {field !== "cron" && field !== "tz" && field !== "notify" && <Read text={draft[field]} />}
     </Field>
   );
   if (draft.isRemoved) {
@@ -107,6 +107,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
                 { value: "drip", label: "Refills" },
                 { value: "calendar", label: "Quota: calendar" },
                 { value: "session", label: "Quota: session" },
+                { value: "concurrent", label: "At once" },
               ]}
               onChange={(kind) => set({ kind: kind as Kind })}
             />
@@ -126,7 +127,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             />
             <Was before={before?.counts} now={draft.counts} />
           </Field>
-          {text("capacity", "Capacity", "limit-capacity")}
+          {text("capacity", draft.kind === "concurrent" ? "At most, at once" : "Capacity", "limit-capacity")}
           {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
           {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
           {draft.kind === "calendar" && (
@@ -147,6 +148,8 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
           {draft.kind === "calendar" && draft.reset === "cron" && text("cron", "At (cron)", "limit-cron")}
           {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
           {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
+          {draft.kind === "concurrent" && text("hold", "Held for at most, seconds", "limit-hold")}
+          {text("notify", "Tell at, % used", "limit-notify", "80/95")}
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>

@@ -110,4 +110,15 @@ export interface RefusedMessage {
   readonly retryAfterMs: WaitMs;
 }
 
+export interface ThresholdMessage {
+  readonly atMs: number;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly limit: string;
+  readonly percent: number;
+  readonly used: number;
+  readonly capacity: number;
+  readonly resetsAtMs?: number;
+}
+
 export type BucketMessage = BucketListing & { readonly atMs: number };

@@ -76,10 +76,16 @@ export function refillWords(limit: Limit): string {
     return usual === undefined ? `full again at ${cron} (${tz})` : `full again ${usual} (${tz})`;
   }
   if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
+  if (limit.holdMs !== undefined) return `at once, each held for at most ${durationWords(limit.holdMs)}`;
   return `refills ${rateWords(limit.name, limit.refillAmount, limit.refillPeriodMs)}`;
 }
 
-export const KIND_NAMES = { drip: "refills", calendar: "calendar quota", session: "session quota" } as const;
+export const KIND_NAMES = {
+  drip: "refills",
+  calendar: "calendar quota",
+  session: "session quota",
+  concurrent: "at once",
+} as const;
 
 /** A level of limits in words, for whom it is. */
 export const LEVEL_NAMES: Readonly<Record<Level, string>> = {

@@ -3,6 +3,7 @@ import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
 import { type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
+import { topUpOfSlots } from "./slot-errors.ts";
 
 /**
  * Millitokens of one limit. Where a request is checked, `limit` is still the measure that the caller named: of a limit that counts
@@ -61,11 +62,13 @@ export function tokensByName(amounts: readonly Amount[]): Readonly<Record<string
 export function topUpAmounts(
   tokens: Tokens,
   bucket: BucketKey,
-  limits: readonly Pick<Limit, "name">[],
+  limits: readonly Pick<Limit, "name" | "holdMs">[],
 ): readonly Amount[] {
   const amounts = amountsOf(tokens, "topUp");
   for (const { limit } of amounts) {
-    if (limits.every(({ name }) => name !== limit)) throw unknownLimit(limit, bucket, limits);
+    const own = limits.find(({ name }) => name === limit);
+    if (own === undefined) throw unknownLimit(limit, bucket, limits);
+    if (own.holdMs !== undefined) throw topUpOfSlots(limit, bucket);
   }
   if (amounts.some(({ milli }) => milli > 0)) return amounts;
   if (amounts.length > 0) {

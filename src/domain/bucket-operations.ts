@@ -2,6 +2,7 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
+import { NO_SLICES } from "./holds.ts";
 import { rulesOf } from "./kinds/table.ts";
 import { marksAfterUse } from "./limit-kinds.ts";
 import { MILLI_MAX } from "./limit-numbers.ts";
@@ -45,6 +46,8 @@ export function toppedUp(state: BucketState, amounts: readonly Amount[], nowMs: 
   const limits = state.limits.map((held) => {
     const milli = amounts.find(({ limit }) => limit === held.name)?.milli;
     if (milli === undefined || milli === 0) return held;
+    // There is no balance to fill: what is not held is free.
+    if (rulesOf(held.limit).holdsSlots) return held;
     const after = held.quota === undefined ? filled(held, milli, atMs - state.epochMs) : extended(held, milli, atMs);
     gained.push({ limit: held.name, milli: held.quota === undefined ? after.tokensMilli - held.tokensMilli : milli });
     return after;
@@ -52,7 +55,10 @@ export function toppedUp(state: BucketState, amounts: readonly Amount[], nowMs: 
   return { kind: "toppedUp", state: assembled({ ...state, limits }, calendar), gained };
 }
 
-/** The bucket with some limits (all when undefined) full again: debt forgiven, a new period begun, a session closed. */
+/**
+ * The bucket with some limits (all when undefined) full again: debt forgiven, a new period begun, a session closed. What is at once still
+ * runs: slots are forgotten only where their limit is named.
+ */
 export function resetLimits(
   state: BucketState,
   names: readonly string[] | undefined,
@@ -62,13 +68,17 @@ export function resetLimits(
   const atMs = Math.max(nowMs, state.epochMs);
   const limits = state.limits.map((held) => {
     if (names !== undefined && !names.includes(held.name)) return held;
-    const full = renewed(held, atMs, calendar);
+    const { holdsSlots } = rulesOf(held.limit);
+    if (names === undefined && holdsSlots) return held;
+    const kept = names === undefined ? held : { ...held, slices: NO_SLICES };
+    const full = renewed(kept, atMs, calendar);
     if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0 };
     // Leases from before the reset give nothing back after it.
     // Forgotten, it would count its resets anew when it comes back within the period, and what was taken before this one would
     // be given back after it. What is closed has no period, and knows the next one by when it opens.
     const rules = rulesOf(held.limit);
-    const rememberUntilMs = rules.isClosed(full.quota) ? 0 : rules.endMs(held.limit, full.quota, atMs, calendar);
+    const rememberUntilMs =
+      holdsSlots || rules.isClosed(full.quota) ? 0 : rules.endMs(held.limit, full.quota, atMs, calendar);
     return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs };
   });
   return assembled({ ...state, limits }, calendar);

@@ -189,7 +189,7 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
 }
 
 /** What a request asks of its take besides the amounts. */
-export interface TakeTerms {
+interface TakeTerms {
   /** So many percent of every hard limit that it takes from must be left; absent: nothing must. */
   readonly leavePercent?: number;
   /** How long it holds the slots that it takes, in ms; absent, or above a limit's own: as long as the limit says. */
@@ -248,8 +248,9 @@ export function wholeOf(shards: readonly BucketState[], calendar: Calendar): Buc
   const limits = Array.from(known.values(), (held): LimitState => {
     const { quota } = held;
     const topUpMilli = alike.reduce((sum, shard) => sum + (findLimit(shard, held.name)?.quota?.topUpMilli ?? 0), 0);
+    const told = findLimit(first, held.name)?.told;
     return {
-      ...held,
+      ...(told === undefined ? held : { ...held, told }),
       terms: termsAt(held.limit, topUpMilli, epochMs, calendar),
       tokensMilli: heldByAll(alike, held.name, epochMs),
       remainder: 0,

@@ -146,6 +146,20 @@ export class LeaseClosed extends LimiterError {
   }
 }
 
+/**
+ * Slots of a lease are, or may soon be, another's: they could not be renewed in time, or were forgotten by a reset. `lease.signal` is
+ * aborted with it.
+ */
+export class HoldLost extends LimiterError {
+  constructor(message: string, options: ErrorOptions = {}) {
+    super("hold_lost", message, options);
+  }
+
+  override get httpStatus(): number {
+    return 409;
+  }
+}
+
 /** Another version of the package wrote the stored data, or it is damaged; this version cannot use it. */
 export class VersionError extends LimiterError {}
 

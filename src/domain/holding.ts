@@ -6,6 +6,7 @@ import {
   type PeriodPin,
   PLAIN_TICKET,
   pinOf,
+  type SlotPin,
   type Ticket,
   together,
 } from "./give-back.ts";
@@ -115,6 +116,23 @@ function isSamePin(a: PeriodPin | undefined, b: PeriodPin | undefined): boolean 
 
 function byName(a: PeriodPin, b: PeriodPin): number {
   return a.limit < b.limit ? -1 : 1;
+}
+
+/** The holdings after slots were renewed: so much of one slice is in another now. */
+export function withRenewed(
+  holdings: readonly Holding[],
+  { from, to, milli }: { readonly from: SlotPin; readonly to: SlotPin; readonly milli: number },
+): readonly Holding[] {
+  const { limit } = from;
+  const place = holdings.findIndex((one) => isHeld(one, limit) && isSamePin(pinOf(one.ticket, limit), from));
+  const own = holdings[place];
+  // It was given back meanwhile.
+  if (own === undefined) return holdings;
+  const heldMilli = own.held.find((one) => one.limit === limit)?.milli ?? 0;
+  const part = Math.min(milli, heldMilli);
+  const held = own.held.map((one) => (one.limit === limit ? { limit, milli: heldMilli - part } : one));
+  const rest = holdings.map((one, i) => (i === place ? { ...own, held } : one));
+  return withAmount(rest, { limit, milli: part }, to);
 }
 
 /** What is given back of each holding, at most what is held: the latest first, into the period it was taken in last. */

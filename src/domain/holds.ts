@@ -69,7 +69,7 @@ export function givenBack(
 }
 
 /** A hold that was renewed: the slices then, and the one that it is in. */
-export interface Moved {
+interface Moved {
   readonly slices: readonly Slice[];
   readonly into: SliceName;
 }
@@ -84,6 +84,24 @@ export function moved(slices: readonly Slice[], from: SliceName, milli: number, 
   // With no place left, its own slice would be moved up, with all that others hold in it: it stays.
   if (into === undefined || into.place === from.place) return { slices, into: from };
   return { slices: after, into: { place: into.place, endMs: into.endMs } };
+}
+
+/** The slices without so much of what ends last: before a hold was taken that ends as late as any. */
+export function withoutLast(slices: readonly Slice[], milli: number): readonly Slice[] {
+  let left = milli;
+  let before = slices;
+  for (const slice of slices.toSorted((a, b) => b.endMs - a.endMs)) {
+    const some = Math.min(left, slice.heldMilli);
+    if (some > 0) before = replaced(before, slice, { ...slice, heldMilli: slice.heldMilli - some });
+    left -= some;
+  }
+  return before;
+}
+
+/** The end of the next slice that something is held in; undefined where nothing is. */
+export function freesAtMs(slices: readonly Slice[]): number | undefined {
+  const endMs = nextEndMs(slices.filter((slice) => slice.heldMilli > 0));
+  return endMs === Number.POSITIVE_INFINITY ? undefined : endMs;
 }
 
 /** The slices that are open after an instant; the same list where none has ended. */

@@ -4,6 +4,11 @@
  */
 export type LimitKind = "drip" | "calendar" | "session" | "concurrent";
 
+/** Whether others give back what a refused request waits for, at any time. */
+export function isGivenBack(kind: LimitKind): boolean {
+  return kind === "concurrent";
+}
+
 /** What a refused limit is to its customer. */
 export const CUSTOMER_KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session" | "concurrent">> = {
   drip: "rate",

@@ -153,13 +153,13 @@ function advancedBy(
 }
 
 /** A limit on how many are at once, where it stands: what its window has, without what is held. Never cut: a slot would be lost for good. */
-export function slotsAt(state: LimitState, atMs: number, calendar: Calendar): LimitState {
+function slotsAt(state: LimitState, atMs: number, calendar: Calendar): LimitState {
   const terms = state.limit.schedule === undefined ? state.terms : termsAt(state.limit, 0, atMs, calendar, state.part);
   const tokensMilli = terms.capacityMilli - heldMilli(state.slices);
   return { ...state, terms, tokensMilli, remainder: 0 };
 }
 
-export function withSlices(state: LimitState, slices: readonly Slice[]): LimitState {
+function withSlices(state: LimitState, slices: readonly Slice[]): LimitState {
   return slices === state.slices ? state : { ...state, slices };
 }
 

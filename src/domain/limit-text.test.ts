@@ -36,8 +36,25 @@ test("what people write for a limit, and the limit that it is", () => {
     ["rpm:100,shadow", { ...drip("rpm", 100, 60_000), shadow: true }],
     ["day:5,shadow,reset=daily", { ...quota("day", 5), shadow: true, reset: { cron: "0 0 * * *", tz: "UTC" } }],
     ["rpm:100,counts=rpm", drip("rpm", 100, 60_000)],
+    ["rpm:100,notify=80/95", { ...drip("rpm", 100, 60_000), notifyAt: [80, 95] }],
+    [
+      "month:2M,reset=monthly,counts=tpm,notify=50",
+      { ...quota("month", 2_000_000), counts: "tpm", notifyAt: [50], reset: { cron: "0 0 1 * *", tz: "UTC" } },
+    ],
     ["week:2,reset=weekly", { ...quota("week", 2), reset: { cron: "0 0 * * 1", tz: "UTC" } }],
     ["q:5,reset=0 9,17 * * 1-5", { ...quota("q", 5), reset: { cron: "0 9,17 * * 1-5", tz: "UTC" } }],
+    ["parallel:10@60s", { ...quota("parallel", 10), holdMs: 60_000 }],
+    ["jobs:1k@5m", { ...quota("jobs", 1_000), holdMs: 300_000 }],
+    [
+      "parallel:10@60s,soft,when=* 9-16 * * 1-5 4,when=* * * * 0 x2,tz=Europe/Berlin,counts=requests",
+      {
+        ...{ ...quota("parallel", 10), holdMs: 60_000, soft: true, counts: "requests" },
+        schedule: [
+          { cron: "* 9-16 * * 1-5", tz: "Europe/Berlin", capacity: 4 },
+          { cron: "* * * * 0", tz: "Europe/Berlin", scale: 2 },
+        ],
+      },
+    ],
     ["session:500,after=5h", { ...quota("session", 500), resetAfterMs: 18_000_000 }],
     [
       "rpm:100,soft,when=* 9-17 * * 1-5 x0.5",
@@ -105,6 +122,21 @@ test("what is left over is an error that names the text", () => {
     "rpm:10,when=* * * * * 2x",
     "rpm:10,when=* * * * * 5 5",
     "q:10,reset=daily,when=* * * * * 5/s",
+    "parallel:@60s",
+    "parallel:10@",
+    "parallel:10@60",
+    "parallel:10@500ms",
+    "parallel:10@2d",
+    "parallel:2M@60s",
+    "parallel:0@60s",
+    "parallel:10@60s@60s",
+    "parallel:10/min@60s",
+    "parallel:10@60s:20",
+    "parallel:10@60s,reset=daily",
+    "parallel:10@60s,after=5h",
+    "parallel:10@60s,tz=UTC",
+    "parallel:10@60s,when=* * * * * 4/min",
+    "parallel:10@60s,when=* * * * * 4:8",
     "wcu:10",
     "a b:10",
   ]) {
@@ -121,7 +153,9 @@ const make = limitMakers(calendar);
 
 const limits: fc.Arbitrary<Limit> = fc
   .record({
-    kind: fc.constantFrom("drip", "calendar", "session"),
+    kind: fc.constantFrom("drip", "calendar", "session", "concurrent"),
+    slots: fc.integer({ min: 1, max: 1_000_000 }),
+    hold: fc.integer({ min: 1, max: 86_400 }),
     name: fc.constantFrom("a", "usd"),
     capacity: tokens,
     refillAmount: tokens,
@@ -138,17 +172,23 @@ const limits: fc.Arbitrary<Limit> = fc
       { maxLength: 3 },
     ),
   })
-  .map(({ kind, name, counts, capacity, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
-    const schedule = windows.map((given) => {
-      const { scale, ...absolute } = given;
-      if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
-      return kind === "drip" ? { ...absolute, tz } : { cron: given.cron, capacity: given.capacity, tz };
-    });
-    const rest = { soft, schedule, counts };
-    if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
-    if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
-    return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
-  });
+  .map(
+    ({ kind, slots, hold, name, counts, capacity: tokens, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
+      const capacity = kind === "concurrent" ? slots : tokens;
+      const schedule = windows.map((given) => {
+        const { scale, ...absolute } = given;
+        if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
+        return kind === "drip"
+          ? { ...absolute, tz }
+          : { cron: given.cron, capacity: Math.min(capacity, given.capacity), tz };
+      });
+      const rest = { soft, schedule, counts };
+      if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
+      if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
+      if (kind === "concurrent") return make.concurrent(name, capacity, { holdMs: hold * 1000, ...rest });
+      return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
+    },
+  );
 
 test("what is printed for a limit is read as a limit of the same terms in every window", () => {
   fc.assert(
@@ -179,6 +219,10 @@ test("a text that is wrong in one part names that part and what it may be", () =
     ["rpm:100/min:2,000", /the burst is "2,000"; leave the commas out: 2000\.$/],
     ["rpm:100/min:x", /the burst is "x"; give AMOUNT/],
     ["rpm:100,when=* 9 * * * 5T", /ends in "5T"; give xSCALE or .*the amount is "5T"/],
+    ["parallel:10@", /the hold is ""; give how long each is held after the @, such as 10@60s/],
+    ["parallel:10/min@60s", /is not COUNT@HOLD; .*no period, no burst/],
+    ["parallel:10@60s,reset=daily", /it has @ and reset=; slots are free when they are given back/],
+    ["parallel:10@60s,when=* 9 * * * 4/min", /of a quota, or of slots, has neither period nor burst/],
     ["rpm:1/2/3", /give AMOUNT\[\/PERIOD\]\[:BURST\]/],
   ] as const) {
     assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message });
@@ -209,6 +253,21 @@ test("money is a quota in micro-dollars, by the calendar or beside reset= and af
     ],
   ] as const) {
     assert.deepEqual(limitOfText(text, calendar), limit, text);
+  }
+});
+
+test("how many at once is written in seconds below two minutes, then in the largest unit", () => {
+  for (const [text, written] of [
+    ["parallel:10@60s", "parallel:10@60s"],
+    ["parallel:10@1m", "parallel:10@60s"],
+    ["parallel:10000@119s", "parallel:10k@119s"],
+    ["parallel:10@120s", "parallel:10@2m"],
+    ["parallel:10@3600s", "parallel:10@1h"],
+    ["parallel:10@90m,when=* * * * 6 4,soft", "parallel:10@90m,soft,when=* * * * 6 4"],
+    // Slots are no money, whatever they are called.
+    ["usd:5@60s", "usd:5@60s"],
+  ] as const) {
+    assert.equal(textOfLimit(limitOfText(text, calendar)), written);
   }
 });
 
@@ -259,4 +318,15 @@ test("money that is no quota, or no money, is refused by the part that is wrong"
   ] as const) {
     assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message }, text);
   }
+});
+
+test("percentages that cannot be told are refused with the form to give", () => {
+  for (const notify of ["", "0", "101", "95/80", "80/80", "1/2/3/4/5", "80,95x", "8e1", "80%"]) {
+    assert.throws(() => limitOfText(`rpm:100,notify=${notify}`, calendar), {
+      name: "ValidationError",
+      code: "limit_invalid",
+      message: /notify=.* must be one to four rising percentages from 1 to 100; give notify=80\/95\.$/,
+    });
+  }
+  assert.throws(() => limitOfText("rpm:100,notify=80,notify=90", calendar), { message: /notify= is given twice/ });
 });

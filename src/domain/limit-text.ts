@@ -3,11 +3,13 @@ import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
+import { notifyAtOf } from "./limit-numbers.ts";
 import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
 
@@ -22,6 +24,7 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
+  if (terms.includes(HOLD_MARK)) return slotsOf(name, spec, terms, said, calendar);
   const base = terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : baseOf(spec, terms);
   const tz = said.tz ?? TZ_DEFAULT;
   const kinds = TEXTS.filter(({ word }) => said.own.has(word));
@@ -37,8 +40,13 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   }
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const measure = said.counts === undefined ? {} : { counts: said.counts };
-  const flags = { ...(said.soft ? { soft: true } : {}), ...(said.shadow ? { shadow: true } : {}) };
-  const kind = { ...measure, ...flags, ...(schedule.length === 0 ? {} : { schedule }) };
+  const kind = {
+    ...measure,
+    ...(said.soft ? { soft: true } : {}),
+    ...(said.shadow ? { shadow: true } : {}),
+    ...(schedule.length === 0 ? {} : { schedule }),
+    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
+  };
   if (kinds.length > 1) {
     const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
@@ -52,6 +60,30 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...kind });
 }
 
+/** What `10@60s` and its words say: at most 10 at once, each for 60 s unless it is given back or renewed. */
+function slotsOf(name: string, spec: string, terms: string, said: Words, calendar: CronCheck): Limit {
+  const slots = slotsOfText(terms);
+  if (typeof slots === "string") throw invalid(spec, slots);
+  const [word] = said.own.keys();
+  if (word !== undefined) {
+    throw invalid(
+      spec,
+      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
+    );
+  }
+  if (said.tz !== undefined && said.windows.length === 0) {
+    throw invalid(spec, "tz= is the zone of when=, which is not given; give one, or leave it out");
+  }
+  const tz = said.tz ?? TZ_DEFAULT;
+  const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota: true, tz }));
+  return limitMakers(calendar).concurrent(name, slots.amount, {
+    holdMs: slots.holdMs,
+    ...(said.counts === undefined ? {} : { counts: said.counts }),
+    ...(said.soft ? { soft: true } : {}),
+    ...(schedule.length === 0 ? {} : { schedule }),
+  });
+}
+
 /** `rpm:1000/min:1500,soft`. */
 export function textOfLimit(limit: Limit): string {
   return `${limit.name}:${specOfLimit(limit)}`;
@@ -59,15 +91,18 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule = [] } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, shadow, schedule = [], notifyAt } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
   const quotaText = isMoney(limit.name) ? moneyText : amountText;
   const period = isMoney(limit.name) ? periodOfMoney(limit) : undefined;
-  const terms = isQuota
-    ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
-    : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
+  const terms =
+    holdMs !== undefined
+      ? slotsText(capacity, holdMs)
+      : isQuota
+        ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
+        : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
   const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
@@ -80,11 +115,12 @@ export function specOfLimit(limit: Limit): string {
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
     ...(counts === undefined ? [] : [`counts=${counts}`]),
+    ...(notifyAt === undefined ? [] : [`notify=${notifyAt.join("/")}`]),
   ].join(",");
 }
 
 /** Words of a limit's text that take a value. */
-export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts"];
+export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
 const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
@@ -94,6 +130,7 @@ interface Words {
   shadow: boolean;
   tz?: string;
   counts?: string;
+  notify?: string;
   readonly windows: string[];
   /** Words that only limits of one kind have. */
   readonly own: Map<string, string>;
@@ -125,6 +162,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         once(said.counts, "counts=");
         said.counts = value;
         break;
+      case "notify":
+        once(said.notify, "notify=");
+        said.notify = value;
+        break;
       case "when":
         said.windows.push(value);
         break;
@@ -134,6 +175,12 @@ function wordsIn(spec: string, words: readonly string[]): Words {
     }
   }
   return said;
+}
+
+function percentsIn(spec: string, text: string): readonly number[] {
+  const percents = notifyAtOf(text, "/");
+  if (percents !== undefined) return percents;
+  throw invalid(spec, `notify=${text} must be one to four rising percentages from 1 to 100; give notify=80/95`);
 }
 
 function wordList(words: readonly { readonly word: string }[]): string {
@@ -221,7 +268,10 @@ function windowOf(
     };
   }
   if (terms.periodMs !== undefined || terms.burst !== undefined) {
-    throw invalid(spec, `when=${text}: the window of a quota has neither period nor burst; give its capacity alone`);
+    throw invalid(
+      spec,
+      `when=${text}: the window of a quota, or of slots, has neither period nor burst; give its capacity alone`,
+    );
   }
   return { cron, tz, capacity: amount };
 }
@@ -238,7 +288,7 @@ function windowMoney(change: string, isQuota: boolean): Terms | string {
 function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
   if (entry.scale !== undefined) return `x${entry.scale}`;
   const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
-  if (isQuota) return isMoney(base.name) ? moneyText(capacity) : amountText(capacity);
+  if (isQuota) return isMoney(base.name) && base.holdMs === undefined ? moneyText(capacity) : amountText(capacity);
   const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
   return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
 }

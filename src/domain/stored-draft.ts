@@ -8,7 +8,7 @@ const VERSION = 1;
 export interface StoredDraft {
   /** As it will be, but for what the take answers: nothing is seen, and every ticket is the plain one. */
   readonly record: LeaseRecord;
-  /** 0: it is charged at once, and there is no lease. */
+  /** For how long slots were asked for; the lease may end earlier. 0: it is charged at once, and there is no lease. */
   readonly holdMs: number;
   /** By its name. */
   readonly namespace: string;

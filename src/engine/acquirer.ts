@@ -10,8 +10,8 @@ import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
-import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
 import { NO_OTHERS, otherChains } from "./other-chains.ts";
@@ -35,6 +35,7 @@ import { Planner } from "./planner.ts";
 import { knownChain } from "./question.ts";
 import type { Refusal } from "./refusal.ts";
 import { RefusalCounts } from "./refusal-counts.ts";
+import { Renewals } from "./renewals.ts";
 import { type AcquireRequest, checkRefusal, checkRequest, type Demand } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -79,7 +80,9 @@ export class Acquirer {
     const { returns, clock, scope, events } = deps;
     const { namespace } = settings;
     this.watch = new AcquireWatch({ events, clock, namespace, storeName: deps.store.name });
-    this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny: this.deny });
+    this.room = new WaitingRoom({
+      ...{ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny: this.deny, random: deps.random },
+    });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
     this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };
     this.client = new StoreClient(deps, settings, this.listeners);
@@ -91,6 +94,7 @@ export class Acquirer {
       now: () => deps.clock.now(),
       outage: (claims, reason) => this.#outages.ofMore(claims, reason),
       publisher: this.#publisher,
+      renewals: new Renewals(this.client, clock),
     };
     this.#outages = new Outages(deps, settings, this.listeners, this.#maker);
     const known = { configCache: this.configCache, requestLimits: this.requestLimits, deny: this.deny };

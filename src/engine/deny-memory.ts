@@ -5,6 +5,10 @@ import { asksNever } from "../domain/earliest.ts";
 import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ObservedBucket } from "./refusal.ts";
+import { withoutSlotsOn } from "./slot-amounts.ts";
+
+/** Slots come back all the time, by processes that this one does not hear of: that they were short is remembered no longer. */
+const SLOTS_MAX_MS = 100;
 
 /** The moment at which a call to the store began; see `DenyMemory.begin`. */
 export type CallStart = number;
@@ -39,6 +43,8 @@ export class DenyMemory {
     if (this.#images.size === 0) return undefined;
     const observed: ObservedBucket[] = [];
     let isShort = false;
+    let isOnlySlots = true;
+    let oldestMs = nowMs;
     for (const { bucket, set, limits = set.limits, origin, take, bypass, leavePercent = 0 } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
@@ -49,10 +55,15 @@ export class DenyMemory {
       if (nowMs >= image.state.renewAtMs) return undefined;
       // Another process may have bought, or raised the limit. That something can never be granted is said only by the store.
       if (!bypass && asksNever(image.state, take, leavePercent)) return undefined;
-      isShort ||= !bypass && !fits(image.state, take, nowMs, leavePercent);
+      if (!bypass && !fits(image.state, take, nowMs, leavePercent)) {
+        isShort = true;
+        isOnlySlots &&= fits(image.state, withoutSlotsOn(image.state, take), nowMs, leavePercent);
+      }
+      oldestMs = Math.min(oldestMs, image.atMs);
       const { state, atMs } = image;
       observed.push({ bucket, state, limits, take, leavePercent, taken: false, bypass, seen: { atMs } });
     }
+    if (isShort && isOnlySlots && nowMs - oldestMs >= SLOTS_MAX_MS) return undefined;
     return isShort ? observed : undefined;
   }
 

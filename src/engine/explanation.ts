@@ -6,13 +6,15 @@ import { availableMilli, type BucketState, findLimit } from "../domain/bucket-st
 import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, LimitSource } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { kindOf } from "../domain/kinds/table.ts";
+import { freesAtMs } from "../domain/holds.ts";
+import { kindOf, rulesOf } from "../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
-import { boundaryAfter } from "../domain/limit-state.ts";
+import { boundaryAfter, windowChangeAfter } from "../domain/limit-state.ts";
 import { counting } from "../domain/measures.ts";
 import { sourceOf } from "../domain/merged-limits.ts";
 import { type Status, shortfallText } from "../domain/status.ts";
+import { notifiedOf } from "../domain/thresholds.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
@@ -50,8 +52,12 @@ export interface LimitExplanation {
   readonly toppedUp: number;
   /** When a quota is full again, in ms since 1970. */
   readonly resetsAtMs?: number;
+  /** Of a limit on how many are at once: when the next slots are free at the latest, in ms since 1970. Absent: none are held. */
+  readonly freesAtMs?: number;
   /** When its terms change next: a window opens or ends, or the quota resets. */
   readonly changesAtMs?: number;
+  /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
+  readonly notified?: readonly number[];
 }
 
 /** One entity of the chain. */
@@ -197,8 +203,11 @@ function limitOf(
   const atMs = Math.max(nowMs, state.epochMs);
   const topUpMilli = held.quota?.topUpMilli ?? 0;
   const resetMs = resetsAtMs(held, atMs, calendar);
-  const changesMs = boundaryAfter(held, atMs, calendar);
+  const { holdsSlots } = rulesOf(held.limit);
+  const freeMs = holdsSlots ? freesAtMs(held.slices) : undefined;
+  const changesMs = holdsSlots ? windowChangeAfter(held.limit, atMs, calendar) : boundaryAfter(held, atMs, calendar);
   const base = termsOf(held.limit);
+  const notified = notifiedOf(state, held, nowMs);
   return [
     {
       ...counting(definition),
@@ -215,7 +224,9 @@ function limitOf(
         held.terms.refillPeriodMs !== base.refillPeriodMs,
       toppedUp: wholeTokens(topUpMilli),
       ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
+      ...(freeMs === undefined ? {} : { freesAtMs: freeMs }),
       ...(changesMs === Number.POSITIVE_INFINITY ? {} : { changesAtMs: changesMs }),
+      ...(notified === undefined ? {} : { notified }),
     },
   ];
 }

@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import { isSlotPin, type Ticket } from "../domain/give-back.ts";
 import { levelName } from "../domain/level-names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
@@ -48,6 +49,10 @@ export class SinglePart implements LeasePart {
     return this.#link.bucket.resource;
   }
 
+  get hasSlots(): boolean {
+    return isOfSlots(this.#answer.ticket);
+  }
+
   get isShadowed(): boolean {
     return this.#answer.shadowed.length > 0;
   }
@@ -61,6 +66,19 @@ export class SinglePart implements LeasePart {
     if (shared === undefined || this.#left === undefined) return [this.#answer];
     return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left) }];
   }
+}
+
+/** Whether slots were taken that have to be given back. Nearly every ticket is the plain one, and says no at once. */
+export function hasSlots(part: LeasePart): boolean {
+  if (part instanceof SinglePart) return part.hasSlots;
+  const { taken } = part;
+  for (let i = 0; i < taken.length; i++) if (isOfSlots((taken[i] as TakenAnswer).ticket)) return true;
+  return false;
+}
+
+function isOfSlots({ pins }: Ticket): boolean {
+  for (let i = 0; i < pins.length; i++) if (isSlotPin(pins[i])) return true;
+  return false;
 }
 
 /** What every level that was asked held right after the take, the entity first. */

@@ -1,17 +1,18 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import type { Calendar } from "../domain/calendar.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { LeaseClosed, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
-import { measureIn, measureOf } from "../domain/measures.ts";
+import { slotsOf } from "../domain/renew-slots.ts";
 import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import type { EventPublisher } from "./event-publisher.ts";
+import { consumedIn } from "./lease-consumed.ts";
+import type { LeaseCore } from "./lease-core.ts";
+import type { SlotHolder } from "./lease-holds.ts";
 import {
   chargedOf,
   differenceTo,
@@ -24,6 +25,7 @@ import {
 } from "./lease-ledger.ts";
 import {
   type BucketPosition,
+  hasSlots,
   type LeasePart,
   nameAt,
   overdrawnAt,
@@ -32,39 +34,31 @@ import {
   seenIn,
   shadowedIn,
 } from "./lease-part.ts";
-import type { Refusal } from "./refusal.ts";
 import { exceededBy } from "./refused.ts";
-import { type Demand, demandOf, leaving } from "./request.ts";
-import type { StoreClient } from "./store-client.ts";
+import { askedAs, type Demand, demandOf } from "./request.ts";
+import { refuseSlots, withoutSlots } from "./slot-amounts.ts";
 
 export type { LeaseStatus };
 
-/** What a lease needs of the limiter that gave it. */
-export interface LeaseMaker {
-  readonly client: StoreClient;
-  readonly calendar: Calendar;
-  now(): number;
-  /** What becomes of more that a lease asks for during a fault of the store: let through for this reason, blocked or refused. */
-  outage(claims: readonly Demand[], reason: string): string | "block" | Refusal;
-  readonly publisher: EventPublisher;
-}
-
-/** What all resources of a lease share. */
-interface LeaseCore {
-  readonly maker: LeaseMaker;
-  status: LeaseStatus;
-  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
-  settledWith: string | undefined;
-  degradedReason: string | false;
-  /** The request's; otherwise made when it is first looked at. */
-  signal: AbortSignal | undefined;
-}
+/** What a resource of a lease keeps of slots, for the lease. */
+export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
 
 /** What a lease holds on one resource. The lease itself is that of its first resource. */
 export abstract class LeaseResource<Measure extends string = string> {
   protected readonly core: LeaseCore;
   protected readonly part: LeasePart;
   #ledger: LeaseLedger | undefined;
+
+  static {
+    slotHolderOf = (resource) => ({
+      part: resource.part,
+      mayHoldSlots: resource.hasChanged,
+      holdingsAt: (level) => resource.#openLedger().held[level] ?? [],
+      replaceAt: (level, holdings) => {
+        resource.#openLedger().held[level] = holdings;
+      },
+    });
+  }
 
   /** @internal */
   constructor(core: LeaseCore, part: LeasePart) {
@@ -78,20 +72,9 @@ export abstract class LeaseResource<Measure extends string = string> {
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    const consumed = new Map<string, number>();
-    const counted = new Set<string>();
-    for (const [level, { link, take }] of this.part.demands.entries()) {
-      const held = this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status);
-      const own = new Map<string, number>();
-      for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-      // All limits that count a measure are charged the same: the nearest level that has one tells, charged already or not yet.
-      for (const [limit, tokens] of own) {
-        const measure = measureIn(link.charged.limits, limit);
-        if (!counted.has(measure)) consumed.set(measure, tokens);
-      }
-      for (const limit of link.charged.limits) counted.add(measureOf(limit));
-    }
-    return Object.fromEntries(consumed);
+    return consumedIn(this.part, charged, (level, take) =>
+      this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status),
+    );
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
@@ -140,6 +123,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (asked === undefined) return;
     const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
     const more = asked.named.filter(({ milli }) => milli > 0);
+    refuseSlots(this.part.demands, this.#charges({ named: more, requestsMilli: 0 }));
     await allDone([
       this.#debit(this.#charged({ named: more, requestsMilli: 0 }, "more")),
       this.#giveBack(this.#charged({ named: less, requestsMilli: 0 }, "less"), "adjust"),
@@ -155,10 +139,9 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (more === undefined) return;
     const { demands: levels } = this.part;
     const asked = this.#charges(more).flatMap((amounts, level) => {
-      const { link, bypass, leavePercent } = levels[level] as Demand;
-      return amounts.length === 0
-        ? []
-        : leaving([demandOf(link, amounts, bypass)], leavePercent).map((demand) => ({ level, demand }));
+      const { link, bypass, ...how } = levels[level] as Demand;
+      if (amounts.length === 0) return [];
+      return askedAs([demandOf(link, amounts, bypass)], how).map((demand) => ({ level, demand }));
     });
     if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);
@@ -183,6 +166,7 @@ export abstract class LeaseResource<Measure extends string = string> {
       notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
+    this.core.holds?.taken();
   }
 
   /** Gives tokens back, at most as many as the lease holds. */
@@ -199,7 +183,10 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Charges or gives back what is missing to the totals, at every limit that counts their measures. For the lease. */
   protected async comeTo(totals: Asked): Promise<void> {
     const ledger = this.#openLedger();
-    const due = this.#charged(totals, "total").map((amounts, level) => differenceTo(ledger, level, amounts));
+    const due = this.#charged(totals, "total").map((amounts, level) =>
+      // Slots have no total to come to: they are given back.
+      differenceTo(ledger, level, withoutSlots(this.#linkAt(level).charged, amounts)),
+    );
     await allDone([
       this.#debit(due.map(({ more }) => more)),
       this.#giveBack(
@@ -209,12 +196,27 @@ export abstract class LeaseResource<Measure extends string = string> {
     ]);
   }
 
-  /** Whether more has happened to it than the take: then something may have to be stored at its end. */
+  /** Whether something may have to be stored at its end: more has happened to it than the take, or slots are held. */
   protected get hasChanged(): boolean {
-    return this.#ledger !== undefined;
+    return this.#ledger !== undefined || hasSlots(this.part);
   }
 
-  /** Stores what is still pending; throws once all was tried, when some could not be stored. For the lease, once the work is done. */
+  /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
+  protected async keepUsed(): Promise<void> {
+    if (!this.hasChanged) return;
+    await allDone([this.flushPendingDebits(), this.#giveSlotsBack()]);
+  }
+
+  async #giveSlotsBack(): Promise<void> {
+    if (this.core.holds !== undefined) await this.core.holds.settled();
+    const slots = this.#openLedger().held.map((holdings) =>
+      holdings.map(({ ticket, held }) => ({ ticket, held: slotsOf(ticket, held) })),
+    );
+    if (slots.some((holdings) => holdings.some(({ held }) => held.length > 0)))
+      await this.#giveBackHeld(slots, "settle");
+  }
+
+  /** Throws once all was tried, when some could not be stored. */
   protected async flushPendingDebits(): Promise<void> {
     const ledger = this.#ledger;
     if (ledger === undefined) return;
@@ -246,6 +248,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Gives back all that is held. For the lease, when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
     if (this.#unmetered()) return;
+    if (this.core.holds !== undefined) await this.core.holds.settled();
     const ledger = this.#openLedger();
     ledger.pendingDebits = [];
     const all = ledger.held.slice();
@@ -335,6 +338,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** `charges`: for each level. */
   async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
     if (charges.every((amounts) => amounts.length === 0)) return;
+    if (this.core.holds !== undefined) await this.core.holds.settled();
     const ledger = this.#openLedger();
     const { held } = ledger;
     const returns = held.map((holdings, level) => {
@@ -349,7 +353,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** One give-back for each ticket of each level. */
   async #giveBackHeld(
     returns: readonly (readonly Holding[])[],
-    reason: "release" | "adjust" | "rollback",
+    reason: "release" | "adjust" | "rollback" | "settle",
   ): Promise<void> {
     const all = returns.flatMap((holdings, level) => holdings.map((one) => ({ level, ...one })));
     await this.core.maker.client.giveBack(
@@ -381,7 +385,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 }
 
-function closed(status: LeaseStatus): LeaseClosed {
+export function closed(status: LeaseStatus): LeaseClosed {
   const leaseStatus = status === "settled" ? "settled" : "rolledBack";
   const how = status === "settled" ? "settled" : "rolled back";
   return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });

@@ -93,8 +93,8 @@ export class LeaseWrites {
       return;
     }
     for (const { held, amounts } of moves.debits) publisher.charged(held.bucket, amounts, "adjust");
-    for (const [i, { held, amounts }] of moves.credits.entries()) {
-      publisher.gaveBack(held.bucket, amounts, { reason, confirmed: isConfirmed(i) });
+    for (const [i, { held, amounts, reason: own = reason }] of moves.credits.entries()) {
+      publisher.gaveBack(held.bucket, amounts, { reason: own, confirmed: isConfirmed(i) });
     }
     for (const { held } of moves.credits) returned({ after: "use", bucket: held.bucket });
   }

@@ -5,8 +5,10 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import { allDone } from "./all-done.ts";
+import type { LeaseMaker } from "./lease-core.ts";
+import { LeaseHolds } from "./lease-holds.ts";
 import type { LeasePart } from "./lease-part.ts";
-import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
+import { closed, LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */
@@ -44,6 +46,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
+  #isKept = false;
 
   /** @internal */
   // One by one, not in an object: it would be made for every take.
@@ -54,7 +57,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     degradedReason: string | false,
     signal: AbortSignal | undefined,
   ) {
-    super({ maker, status: "open", settledWith: undefined, degradedReason, signal }, part);
+    super({ maker, status: "open", settledWith: undefined, degradedReason, signal, holds: undefined }, part);
     this.#others =
       others.length === 0
         ? undefined
@@ -66,8 +69,13 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return this.core.status;
   }
 
-  /** The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. */
+  /**
+   * The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. Of a lease with slots
+   * it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their time after the last renewal.
+   */
   get signal(): AbortSignal {
+    const holds = this.#holds();
+    if (holds !== undefined) return holds.signal(this.core.signal);
     // Not one for all leases: who listens to it and never stops would be kept for ever.
     this.core.signal ??= new AbortController().signal;
     return this.core.signal;
@@ -76,6 +84,28 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   /** Why the store could not count this work: it passed without being charged, or charged in part. Otherwise `false`. */
   get degraded(): string | false {
     return this.core.degradedReason;
+  }
+
+  /**
+   * Until when the slots of this lease are held, in ms since 1970, unless they are renewed or given back. Absent: it holds none.
+   */
+  get holdsUntilMs(): number | undefined {
+    return this.core.status === "open" ? this.#holds()?.untilMs : undefined;
+  }
+
+  /**
+   * Holds the slots of this lease for as long again. False: they are lost, as their time was up or they were reset. `withLease` renews by
+   * itself, and so does a lease after `keep`. Throws `RateLimiterUnavailable` where the store cannot be asked.
+   */
+  async renew(): Promise<boolean> {
+    if (this.core.status !== "open") throw closed(this.core.status);
+    return (await this.#holds()?.renew()) ?? true;
+  }
+
+  /** Renews the slots of this lease by itself until it is closed. Close it: a lease that is kept and forgotten holds them for ever. */
+  keep(): void {
+    this.#isKept = true;
+    this.#holds()?.keep();
   }
 
   /** Names of the resources that tokens were taken from, the first one first. */
@@ -102,7 +132,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
     if (this.core.status !== "open") return;
     this.#close("settled");
-    if (this.#others === undefined) return this.flushPendingDebits();
+    if (this.#others === undefined) return this.keepUsed();
     await this.#flushAll();
   }
 
@@ -121,7 +151,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
 
   async #flushAll(): Promise<void> {
     const others = Array.from(this.#others?.values() ?? [], (other) => other.settle());
-    await allDone([this.flushPendingDebits(), ...others]);
+    await allDone([this.keepUsed(), ...others]);
   }
 
   /** Gives everything back, on every resource, and closes the lease. A second call does nothing. */
@@ -147,8 +177,24 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return track(this, stream, TRACK.check(options ?? {}, "The options of track"));
   }
 
+  /** Undefined where it holds no slots. */
+  #holds(): LeaseHolds | undefined {
+    const { core } = this;
+    if (core.holds !== undefined) return core.holds;
+    if (core.status !== "open" || (this.#others === undefined && !this.hasChanged)) return undefined;
+    const holders = [this, ...(this.#others?.values() ?? [])].map(slotHolderOf);
+    if (!holders.some(({ mayHoldSlots }) => mayHoldSlots)) return undefined;
+    const tellLost = (reason: string) => {
+      if (core.degradedReason === false) core.degradedReason = reason;
+    };
+    core.holds = new LeaseHolds(core.maker, holders, tellLost);
+    if (this.#isKept) core.holds.keep();
+    return core.holds;
+  }
+
   #close(status: "settled" | "rolledBack"): void {
     this.core.status = status;
+    this.core.holds?.end();
     this.core.maker.publisher.leaseEnded(this, this.part, status, this.core.maker);
   }
 
@@ -198,7 +244,7 @@ class OtherResource extends LeaseResource {
   }
 
   settle(): Promise<void> {
-    return this.flushPendingDebits();
+    return this.keepUsed();
   }
 
   changeTo(tokens: Tokens): (() => Promise<void>) | undefined {

@@ -119,7 +119,7 @@ export class Limiter extends StoredLimits {
   /**
    * Takes the tokens and runs the function. When the function returns, its tokens stay taken; when it throws, they are
    * given back. The function corrects its estimate with `lease.adjust`. An abort reaches it as `lease.signal`; if it
-   * returns all the same, its tokens stay taken.
+   * returns all the same, its tokens stay taken. Slots are renewed while it runs, and given back when it ends.
    */
   async withLease<Value, const Name extends string = string>(
     request: AcquireRequest<Name>,
@@ -129,6 +129,7 @@ export class Limiter extends StoredLimits {
     this.#lifecycle.bodyBegins();
     try {
       const lease = await this.acquire(request);
+      lease.keep();
       const notStored = (error: unknown) => this.#acquirer.notStored(request, error);
       return await runBody(lease, { body, signal: request.signal, notStored });
     } finally {
@@ -178,13 +179,16 @@ export class Limiter extends StoredLimits {
 
   /**
    * Adds tokens. A quota gains exactly the amounts until its next reset; a limit that drips gains at most the room
-   * below its capacity.
+   * below its capacity. Slots cannot be added (`top_up_concurrent`).
    */
   topUp(request: TopUpRequest): Promise<OperationResult> {
     return this.#policies.topUp(request);
   }
 
-  /** Fills the bucket and forgives its debt. A calendar quota begins a new period, a session window ends. */
+  /**
+   * Fills the bucket and forgives its debt. A calendar quota begins a new period, a session window ends. Slots that are held are forgotten
+   * only where `limits` names their limit: what they are held for still runs.
+   */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
     return this.#policies.resetBucket(request);
   }

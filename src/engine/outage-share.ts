@@ -17,16 +17,26 @@ import { capacityMaxMilli, isHard } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { sharedLimits } from "../domain/limit-share.ts";
 import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
+import { renewSlots } from "../domain/renew-slots.ts";
 import { hasRoom } from "../domain/search.ts";
 import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
-import type { Answer, BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import type {
+  Answer,
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  RenewReply,
+  TakeReply,
+  WriteReply,
+} from "../ports/bucket-store.ts";
 import type { Store } from "../ports/store.ts";
 
 /**
  * Buckets in this process that decide while the store cannot, by a part of every limit. They stay when the store is back, so that
  * the next outage goes on where the last one ended. Nothing of it is charged to the store.
  */
-export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit"> {
+export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit" | "renew"> {
   readonly #share: number;
   readonly #calendar: Calendar;
   readonly #bucketsMax: number;
@@ -70,6 +80,16 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     this.#states.set(held.bucket.id, state);
     const ticket = held.bypass ? PLAIN_TICKET : ticketOf(state, amounts, nowMs, this.#calendar);
     return { kind: "applied", state, ticket };
+  }
+
+  renew(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): RenewReply {
+    const before = this.#states.get(held.bucket.id);
+    if (before === undefined) return { kind: "lost" };
+    const state = acrossBoundaries(before, nowMs, this.#calendar);
+    const renewed = renewSlots(state, amounts, held.ticket, { nowMs, holdMs: held.holdMs });
+    if (renewed === undefined) return { kind: "lost" };
+    this.#states.set(held.bucket.id, renewed.state);
+    return { kind: "renewed", ticket: renewed.ticket };
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {

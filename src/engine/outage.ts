@@ -6,11 +6,12 @@ import { DenyMemory } from "./deny-memory.ts";
 import { reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import type { LeasePart } from "./lease-part.ts";
-import type { LeaseMaker } from "./lease-resource.ts";
 import type { Outcome } from "./outcome.ts";
 import { leaseParts, type Plan } from "./plan.ts";
 import type { Refusal } from "./refusal.ts";
+import { Renewals } from "./renewals.ts";
 import type { AcquireRequest, Demand } from "./request.ts";
 import type { Settings } from "./settings.ts";
 import { type Listeners, StoreClient, type StoreClientDeps, type Taken } from "./store-client.ts";
@@ -43,6 +44,7 @@ export class Outages {
       take: (...args) => share.take(...args),
       debit: (...args) => share.debit(...args),
       credit: (...args) => share.credit(...args),
+      renew: (...args) => share.renew(...args),
       topUp: (...args) => scope.buckets.topUp(...args),
       reset: (...args) => scope.buckets.reset(...args),
     };
@@ -50,7 +52,8 @@ export class Outages {
     const silent = { charged: () => {}, gaveBack: () => {}, degraded: () => {} };
     const heard = { ...listeners, deny: new DenyMemory(0, 2), publisher: silent };
     const client = new StoreClient({ clock, calendar, store: {}, scope: { buckets } }, settings, heard);
-    this.#share = { part, maker: { ...maker, client, outage: () => "block" } };
+    const renewals = new Renewals(client, clock);
+    this.#share = { part, maker: { ...maker, client, outage: () => "block", renewals } };
   }
 
   /** Configuration was read. */

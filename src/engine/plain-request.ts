@@ -13,6 +13,7 @@ import type { EngineDeps, Settings } from "./settings.ts";
 export function isPlain(request: AcquireRequest): boolean {
   if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
   if (request.also !== undefined || request.signal !== undefined || request.leavePercent !== undefined) return false;
+  if (request.holdMs !== undefined) return false;
   return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 

@@ -10,7 +10,7 @@ import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
 import { covering, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
-import { type AcquireRequest, type Demand, demandsFor, demandsOf, leaving } from "./request.ts";
+import { type AcquireRequest, askedAs, type Demand, demandsFor, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
 import type { Taken } from "./store-client.ts";
 import { summed } from "./summed.ts";
@@ -65,14 +65,13 @@ export function planOf(
     const demands = covering(demandsFor(request, chain, settings), chain, sinceRead);
     return planned(request, { demands, claims: claimsOf(demands), parts: ONE_PART }, chain, { nowMs, timeoutMs });
   }
-  const { leavePercent } = request;
   const alsoNamed = others.flatMap(({ consume }) => Object.keys(consume));
   const first = demandsOf(request.consume, chain, settings, { isFurther: false, alsoNamed });
-  const demands = [...covering(leaving(first, leavePercent), chain, sinceRead)];
+  const demands = [...covering(askedAs(first, request), chain, sinceRead)];
   const parts: number[] = [];
   for (const { consume, chain } of others) {
     parts.push(demands.length);
-    const further = leaving(demandsOf(consume, chain, settings, FURTHER), leavePercent);
+    const further = askedAs(demandsOf(consume, chain, settings, FURTHER), request);
     demands.push(...covering(further, chain, sinceRead));
   }
   return planned(request, { demands, claims: summed(claimsOf(demands)), parts }, chain, { nowMs, timeoutMs });

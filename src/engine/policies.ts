@@ -6,6 +6,7 @@ import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkIdempotencyKey } from "../domain/idempotency.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
@@ -134,6 +135,8 @@ export class Policies {
       throw new ValidationError("limits_invalid", `limits is ${shown(limits)}; give a list of names, such as ["rpm"].`);
     }
     const known = link.set.limits.map(({ name }) => name);
+    // What is at once still runs: it is forgotten only by name.
+    const reset = limits ?? link.set.limits.filter((limit) => !rulesOf(limit).holdsSlots).map(({ name }) => name);
     const unknown = limits?.find((name) => !known.includes(name));
     if (unknown !== undefined) {
       throw new ValidationError(
@@ -141,7 +144,7 @@ export class Policies {
         `No limit "${unknown}" applies to ${request.entityId} on ${request.resource}; known limits: ${known.join(", ")}.`,
       );
     }
-    const operation = this.#operation("bucket_reset", request, link, { limits: limits ?? known });
+    const operation = this.#operation("bucket_reset", request, link, { limits: reset });
     return resultOf(request, await this.#acquirer.client.reset(operation, limits));
   }
 

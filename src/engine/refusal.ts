@@ -7,6 +7,7 @@ import { availableMilli, type BucketState, findLimit, type LimitState } from "..
 import type { Calendar } from "../domain/calendar.ts";
 import { walkOf } from "../domain/earliest.ts";
 import { floorMilli, neededMilli } from "../domain/floor.ts";
+import { withoutLast } from "../domain/holds.ts";
 import { kindOf } from "../domain/kinds/table.ts";
 import { capacityMaxMilli, isHard, type Limit } from "../domain/limit.ts";
 import { counting } from "../domain/measures.ts";
@@ -193,7 +194,9 @@ export function isCertainlyNever(
 /** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
 function withMore(state: BucketState, name: string, milli: number): BucketState {
   const add = (some: number) => (held: LimitState) =>
-    held.name === name ? { ...held, tokensMilli: held.tokensMilli + some } : held;
+    held.name === name
+      ? { ...held, tokensMilli: held.tokensMilli + some, slices: withoutLast(held.slices, some) }
+      : held;
   if (state.shards === undefined) return { ...state, limits: state.limits.map(add(milli)) };
   let left = milli;
   const shards = state.shards.map((shard) => {

@@ -4,9 +4,11 @@ import { findLimit } from "../domain/bucket-state.ts";
 import { ALONE, type Among, askedBy, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkLeave } from "../domain/floor.ts";
+import { checkHold, checkHoldIn, slotLimits } from "../domain/hold-time.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
+import { holdNeeded } from "../domain/slot-errors.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
@@ -43,14 +45,19 @@ export interface AcquireRequest<Measure extends string = string> {
    * force remain of every hard limit that it takes from, at every level. Default: 0.
    */
   readonly leavePercent?: number;
+  /**
+   * How long the request holds slots of limits on how many are at once, in ms: from 1,000, at most each limit's own `holdMs`. Default:
+   * as long as each limit says.
+   */
+  readonly holdMs?: number;
   /** A name of the request, for events. Default: none. */
   readonly requestId?: string;
   /** Ends the wait when it is aborted, and reaches the function of `withLease`. Default: none. */
   readonly signal?: AbortSignal;
 }
 
-/** What is asked for: how much, and what must be left. */
-export type Asked = Pick<AcquireRequest, "consume" | "leavePercent">;
+/** What is asked for: how much, what must be left, and for how long slots are held. */
+export type Asked = Pick<AcquireRequest, "consume" | "leavePercent" | "holdMs">;
 
 /** What a request wants of one level: a claim that remembers where it came from. */
 export interface Demand extends Claim {
@@ -90,17 +97,46 @@ export function demandsOf(
 
 /** What a request that names no further resources wants of a chain, and must leave there. */
 export function demandsFor(
-  { consume, leavePercent }: Asked,
+  asked: Asked,
   chain: readonly ChainLink[],
   settings: Pick<Settings, "unnamedLimits">,
 ): readonly Demand[] {
-  return leaving(demandsOf(consume, chain, settings, ALONE), leavePercent);
+  return askedAs(demandsOf(asked.consume, chain, settings, ALONE), asked);
 }
 
-/** The demands of a request that must leave something. */
-export function leaving(demands: readonly Demand[], leavePercent: number | undefined): readonly Demand[] {
+/**
+ * Of a stored lease whose request does not say how long it is held: so long at most. 0: it is charged at once. No name that a caller could
+ * give.
+ */
+export const HELD_AT_MOST: unique symbol = Symbol("held at most, in ms");
+
+type HowAsked = Omit<Asked, "consume"> & { readonly [HELD_AT_MOST]?: number };
+
+function heldAtMost(demand: Demand, mostMs: number): Demand {
+  const [slots] = demand.bypass ? [] : slotLimits(demand.set.limits, demand.take);
+  if (slots === undefined) return demand;
+  if (mostMs > 0) return { ...demand, holdMs: mostMs };
+  throw holdNeeded(slots.name, demand.bucket);
+}
+
+/** The demands of a request that must leave something, or says how long it holds slots. */
+export function askedAs(demands: readonly Demand[], asked: HowAsked): readonly Demand[] {
+  const { leavePercent, holdMs, [HELD_AT_MOST]: mostMs } = asked;
   const percent = checkLeave(leavePercent);
-  return percent === 0 ? demands : demands.map((demand) => ({ ...demand, leavePercent: percent }));
+  const holding =
+    mostMs !== undefined
+      ? demands.map((demand) => heldAtMost(demand, mostMs))
+      : holdMs === undefined
+        ? demands
+        : demands.map((demand) => holdingFor(demand, checkHold(holdMs)));
+  return percent === 0 ? holding : holding.map((demand) => ({ ...demand, leavePercent: percent }));
+}
+
+function holdingFor(demand: Demand, holdMs: number | undefined): Demand {
+  const slots = slotLimits(demand.set.limits, demand.take);
+  if (holdMs === undefined || demand.bypass || slots.length === 0) return demand;
+  checkHoldIn(slots, holdMs);
+  return { ...demand, holdMs };
 }
 
 /** The buckets that a request is charged to: of each level its own, then that of its totals, which nothing bypassed reaches. */
@@ -139,7 +175,7 @@ const RESOURCES_MAX = 16;
 
 const REQUEST = new KnownNames<AcquireRequest>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true },
-  ...{ wait: true, atomic: true, leavePercent: true, requestId: true, signal: true },
+  ...{ wait: true, atomic: true, leavePercent: true, holdMs: true, requestId: true, signal: true },
 });
 
 /**
@@ -164,8 +200,9 @@ export function checkRequest(request: unknown): void {
     );
   }
   if (!hasOnlyKnownNames(request)) REQUEST.check(request as AcquireRequest, "The request");
-  const { signal, atomic, leavePercent } = request as Record<string, unknown>;
+  const { signal, atomic, leavePercent, holdMs } = request as Record<string, unknown>;
   checkLeave(leavePercent);
+  checkHold(holdMs);
   if (signal !== undefined && typeof (signal as AbortSignal | null)?.throwIfAborted !== "function") {
     throw new ValidationError("request_invalid", `signal is ${shown(signal)}; give an AbortSignal.`);
   }

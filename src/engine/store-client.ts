@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { debtTooLarge } from "../domain/charge-errors.ts";
-import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import type {
   Answer,
@@ -13,11 +13,11 @@ import type {
   MaybePromise,
   Operation,
   OperationReply,
+  RenewReply,
   Returned,
   TakeContext,
   TakenAnswer,
   TakeReply,
-  WriteReply,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import { allDone } from "./all-done.ts";
@@ -29,6 +29,7 @@ import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
+import { CREDITS, replyOf, type Send, withoutConfigCheck } from "./store-calls.ts";
 import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";
 
 /** What the store made of all claims of a request. */
@@ -75,7 +76,9 @@ type WriteEvents = Pick<EventPublisher, "charged" | "gaveBack" | "degraded">;
 /** The store, as far as writes to buckets need it. */
 export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
   readonly store: Pick<EngineDeps["store"], "onBackgroundFault">;
-  readonly scope: { readonly buckets: Pick<BucketStore, "take" | "takeSync" | "debit" | "credit" | "topUp" | "reset"> };
+  readonly scope: {
+    readonly buckets: Pick<BucketStore, "take" | "takeSync" | "debit" | "credit" | "renew" | "topUp" | "reset">;
+  };
 }
 
 /**
@@ -173,6 +176,17 @@ export class StoreClient {
     if (written.outcome === "tooDeep") throw debtTooLarge(held.bucket, amounts);
     if (written.outcome === "applied") this.#publisher.charged(held.bucket, amounts, "adjust");
     return written;
+  }
+
+  /** Holds slots for as long again. It is not repeated here: who renews asks again while there is time. */
+  async renew(held: Held, amounts: readonly Amount[]): Promise<RenewReply> {
+    if (this.#lifecycle.isStoreClosed) return { kind: "unavailable", cause: limiterClosed() };
+    try {
+      return await this.#lifecycle.track(this.#deps.scope.buckets.renew(held, amounts, this.#context()));
+    } catch (cause) {
+      if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
+      throw cause;
+    }
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
@@ -292,7 +306,7 @@ export class StoreClient {
   ): Promise<void> {
     const { bucket } = held;
     const due = amounts.filter(({ milli }) => milli > 0);
-    const undoes = reason === "refused" ? { undoes: "request" as const } : {};
+    const undoes = CREDITS[reason];
     // A request that took nothing of a level was counted there all the same.
     if (due.length === 0 && undoes.undoes === undefined) return;
     const { outcome } = this.#lifecycle.isStoreClosed
@@ -366,31 +380,6 @@ export class StoreClient {
   }
 }
 
-/** One call to the store that changes a bucket. */
-type Send = (context: CallContext) => MaybePromise<WriteReply>;
-
-async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply> {
-  try {
-    return await send();
-  } catch (error) {
-    // The work of a lease is done; that somebody closed the store meanwhile is no fault of its caller.
-    if (error instanceof LimiterError && error.code === "closed") {
-      return { kind: "unavailable", applied: "no", cause: error };
-    }
-    if (!(error instanceof RateLimiterUnavailable)) throw error;
-    return { kind: "unavailable", applied: "unknown", cause: error };
-  }
-}
-
 function asItIs(taken: Taken): Taken {
   return taken;
-}
-
-/**
- * The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. It
- * may be the first that tells a shard of changes that were made before the lease was taken: they count from their instants there, too.
- */
-function withoutConfigCheck(claim: Claim): Claim {
-  const { reading, ...origin } = claim.origin;
-  return reading === undefined ? claim : { ...claim, origin };
 }

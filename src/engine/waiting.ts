@@ -1,8 +1,9 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { checkLeave, neededMilli } from "../domain/floor.ts";
 import { isHard } from "../domain/limit.ts";
+import { isGivenBack } from "../domain/limit-kind.ts";
 import type { BucketStore, Returned } from "../ports/bucket-store.ts";
-import type { Clock } from "../ports/system.ts";
+import type { Clock, Random } from "../ports/system.ts";
 import type { AcquireWatch } from "./acquire-watch.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
@@ -85,6 +86,8 @@ interface Waiter {
   asked: Asked | undefined;
   /** How often in a row it was woken by what refused requests gave back. */
   momentaryWakes: number;
+  /** How often it was refused for slots. */
+  slotRefusals: number;
 }
 
 /** What was asked, and what has come back since that was given back by refused requests: they may have been in the way. */
@@ -104,6 +107,7 @@ interface RoomDeps {
   readonly namespace: string;
   readonly buckets: BucketStore;
   readonly deny: DenyMemory;
+  readonly random: Random;
 }
 
 /**
@@ -137,6 +141,7 @@ export class WaitingRoom {
       isOutdated: false,
       asked: undefined,
       momentaryWakes: 0,
+      slotRefusals: 0,
     };
     this.#present.add(waiter);
     this.#stopListening ??= this.#listen();
@@ -170,7 +175,9 @@ export class WaitingRoom {
       sleepAfter: async (refusal, mostMs, signal) => {
         signal?.throwIfAborted();
         if (waiter.asked !== undefined) waiter.asked.refused = { by: observedIn(refusal), atMs: clock.now() };
-        if (!waiter.isOutdated && !this.#mayFit(waiter)) await sleep(Math.min(waitOf(refusal), mostMs), signal);
+        if (!waiter.isOutdated && !this.#mayFit(waiter)) {
+          await sleep(Math.min(this.#waitOf(waiter, refusal), mostMs), signal);
+        }
         if (waiter.isOutdated || !this.#mayFit(waiter)) {
           waiter.momentaryWakes = 0;
           return;
@@ -245,6 +252,14 @@ export class WaitingRoom {
     });
   }
 
+  /** How long it is slept on a refusal. Slots come back by other processes, which tell nobody: they are asked for again all the time. */
+  #waitOf(waiter: Waiter, refusal: Refusal): number {
+    if (!isShortOfSlots(refusal)) return waitOf(refusal);
+    const mostMs = Math.min(SLOTS_ASKED_MOST_MS, SLOTS_ASKED_FIRST_MS * 2 ** waiter.slotRefusals++);
+    // By chance up to a quarter less, so that many processes do not ask together.
+    return Math.min(waitOf(refusal), Math.ceil(mostMs * (1 - chanceOf(this.#deps.random.id()) / 4)));
+  }
+
   /**
    * Requests that each hold for a moment what the other needs would be refused together again and again: those that came later
    * let the earliest go ahead, for longer each time.
@@ -271,6 +286,21 @@ const UNSURE_SLEEP_MS = 1_000;
 function waitOf({ retryAfterMs, statuses }: Refusal): number {
   const isUnsure = retryAfterMs === Number.POSITIVE_INFINITY || statuses.some(({ asOfMs }) => asOfMs !== undefined);
   return isUnsure ? Math.min(retryAfterMs, UNSURE_SLEEP_MS) : retryAfterMs;
+}
+
+/** The first time that slots are asked for again, and the longest between two. */
+const SLOTS_ASKED_FIRST_MS = 266;
+const SLOTS_ASKED_MOST_MS = 1_000;
+
+function isShortOfSlots({ statuses }: Refusal): boolean {
+  return statuses.some(({ exceeded, kind }) => exceeded && isGivenBack(kind));
+}
+
+/** A number from 0 to 1 that is as random as the text. */
+function chanceOf(text: string): number {
+  let sum = 0;
+  for (let i = 0; i < text.length; i++) sum = (sum * 31 + text.charCodeAt(i)) % 1_000;
+  return sum / 1_000;
 }
 
 /** The way of one request through the room. */

@@ -1,6 +1,7 @@
 export {
   ConflictError,
   ExistsError,
+  HoldLost,
   LeaseClosed,
   LimiterError,
   NotFoundError,

@@ -16,6 +16,7 @@ export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,
   ExistsError,
+  HoldLost,
   LeaseClosed,
   LimiterError,
   NotFoundError,
@@ -27,7 +28,7 @@ export {
   VersionError,
 } from "../domain/errors.ts";
 export { ItemUnreadable } from "../domain/item-unreadable.ts";
-export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
+export type { ConcurrentOptions, CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";

@@ -9,6 +9,7 @@ import type { RetentionOptions } from "./retention.ts";
 export {
   ConflictError,
   ExistsError,
+  HoldLost,
   LeaseClosed,
   LimiterError,
   NotFoundError,

@@ -13,6 +13,7 @@ import {
   bucketsOf,
   claimOf,
   claimsOf,
+  debitsOf,
   heldAt,
   notPassed,
   type Share,
@@ -113,13 +114,13 @@ class ChangeDraft implements LeaseChange {
     this.key = key?.mark;
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
-    this.#shares = taken.length > 0 ? taken : notPassed(record, sharesOf(record, plan.debits));
+    this.#shares = taken.length > 0 ? taken : notPassed(record, debitsOf(record, plan.debits));
     this.moves = taken.length > 0 ? this.#takes() : this.#difference();
   }
 
   writeOf(charged: Charged): ReturnType<LeaseChange["writeOf"]> {
     const { clock, calendar } = this.#deps.engine;
-    const kept = without(this.#record.holdings, this.#plan.returns);
+    const kept = without(this.#plan.holdings ?? this.#record.holdings, this.#plan.returns);
     const charge = chargeOf(this.#record, kept, this.#got(charged), { nowMs: clock.now(), calendar });
     const next: LeaseRecord = {
       ...this.#record,
@@ -134,14 +135,16 @@ class ChangeDraft implements LeaseChange {
   }
 
   #takes(): LeaseMoves {
-    return { kind: "take", claims: claimsOf(this.#record, this.#shares) };
+    return { kind: "take", claims: claimsOf(this.#record, this.#shares, this.#deps.engine.clock.now()) };
   }
 
   #difference(): LeaseMoves {
     const debits = this.#shares.map(({ at, amounts }) => ({ held: this.#heldAt(at), amounts }));
-    const credits = this.#plan.returns.map(({ at, ticket, held }) => ({
+    const credits = this.#plan.returns.map(({ at, ticket, held, reason }) => ({
       held: heldAt(this.#record, at, ticket),
       amounts: held.filter(({ milli }) => milli > 0),
+      ...(reason === undefined ? {} : { reason }),
+      ...((reason ?? this.#plan.reason) === "rollback" ? {} : { slotsUsed: true as const }),
     }));
     return { kind: "difference", debits, credits: credits.filter(({ amounts }) => amounts.length > 0) };
   }

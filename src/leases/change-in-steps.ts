@@ -37,7 +37,7 @@ export class ChangesInSteps implements ChangeAttempts {
   }
 
   async attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
-    const kept = { ...record, holdings: without(record.holdings, plan.returns) };
+    const kept = { ...record, holdings: without(plan.holdings ?? record.holdings, plan.returns) };
     const charge = await this.#charging.charge(record, kept.holdings, plan);
     const next: LeaseRecord = {
       ...record,
@@ -133,11 +133,13 @@ export class ChangesInSteps implements ChangeAttempts {
   }
 
   async #giveBack(record: LeaseRecord, { returns, reason }: GiveBack): Promise<void> {
-    if (returns.length === 0) return;
-    await this.#deps.acquirer.client.giveBack(
-      returns.map(({ at, ticket }) => heldAt(record, at, ticket)),
-      returns.map(({ held }) => held),
-      reason,
-    );
+    for (const why of new Set(returns.map((one) => one.reason ?? reason))) {
+      const own = returns.filter((one) => (one.reason ?? reason) === why);
+      await this.#deps.acquirer.client.giveBack(
+        own.map(({ at, ticket }) => heldAt(record, at, ticket)),
+        own.map(({ held }) => held),
+        why,
+      );
+    }
   }
 }

@@ -10,12 +10,20 @@ export interface ChargePlan {
   readonly takes: ResourceAmounts;
 }
 
+/** What is given back of a holding. */
+export interface LeaseReturn extends LeaseHolding {
+  /** Where it is not that of the change: slots come back when the work is done. */
+  readonly reason?: "settle";
+}
+
 /** What a change does to a lease; what it does not name stays. */
 export interface ChangePlan extends ChargePlan {
-  readonly returns: readonly LeaseHolding[];
+  readonly returns: readonly LeaseReturn[];
   /** What changes of what passed by shadows, by measure; "none": nothing is left of it. Absent: nothing changes. */
   readonly passes?: ResourceAmounts | "none";
   readonly reason: GaveBackEvent["reason"];
+  /** What the lease holds before all this, where that is not what its record says: slots that were renewed. */
+  readonly holdings?: readonly LeaseHolding[];
   readonly to: Partial<Pick<LeaseRecord, "status" | "closing" | "expiresAtMs">>;
 }
 

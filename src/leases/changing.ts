@@ -7,6 +7,7 @@ import type { ChangeAttempts, Changed, ChangeKey, ChangePlan, ChangeStep, Charge
 import { leaseContended, leaseMissing } from "./errors.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, compacted } from "./ledger.ts";
+import { slotsBack } from "./slots.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** What came of looking for leases whose time is up. */
@@ -156,12 +157,12 @@ function changesAtOnce(leases: LeaseStore): leases is LeaseStore & Required<Pick
   return leases.change !== undefined;
 }
 
-/** The end of a lease that nobody ended, counted at the end of its hold. */
+/** The end of a lease that nobody ended, counted at the end of its hold. Slots come back in any case. */
 function expiry(record: LeaseRecord): ChangePlan {
   return {
     debits: [],
     takes: [],
-    returns: record.onExpiry === "refund" ? allOf(record) : [],
+    returns: record.onExpiry === "refund" ? allOf(record) : slotsBack(record),
     ...(record.onExpiry === "refund" ? { passes: "none" as const } : {}),
     reason: "rollback",
     to: { status: "expired", closing: { atMs: record.expiresAtMs, by: "" } },

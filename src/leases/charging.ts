@@ -13,6 +13,7 @@ import {
   bucketsOf,
   claimOf,
   claimsOf,
+  debitsOf,
   heldAt,
   notPassed,
   positionsIn,
@@ -62,7 +63,7 @@ export class Charging {
   async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
-    const claims = claimsOf(record, shares);
+    const claims = claimsOf(record, shares, this.#deps.engine.clock.now());
     const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record));
     switch (taken.kind) {
       case "granted":
@@ -82,7 +83,7 @@ export class Charging {
   }
 
   async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
-    const shares = notPassed(record, sharesOf(record, amounts));
+    const shares = notPassed(record, debitsOf(record, amounts));
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),

@@ -48,7 +48,7 @@ export function leaseForm(calendar: Calendar): LeaseForm {
   return {
     writeOf: ({ leaseId, text }, taken) => {
       const { record: drafted, ...rest } = draftFrom(leaseId ?? "", text);
-      const parts = partsOf(drafted, taken, calendar);
+      const parts = partsOf(drafted, rest.holdMs, taken, calendar);
       const { openedAtMs, expiresAtMs, ...terms } = drafted;
       const endsAtMs = taken.nowMs + (expiresAtMs - openedAtMs);
       const record = recordOf(parts, { ...terms, openedAtMs: taken.nowMs, expiresAtMs: endsAtMs });
@@ -59,6 +59,7 @@ export function leaseForm(calendar: Calendar): LeaseForm {
 
 function partsOf(
   drafted: LeaseRecord,
+  holdMs: number,
   { nowMs, stateOf, shadowedOf }: DraftedTake,
   calendar: Calendar,
 ): readonly RecordedPart[] {
@@ -74,7 +75,7 @@ function partsOf(
     const take = all.flatMap((one) => (one.bucket.id === bucket.id ? one.take : []));
     const shadowed = shadowedOf(bucket.id);
     const taken = withoutShadowed(named(take), shadowed);
-    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, taken, nowMs, calendar);
+    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, taken, nowMs, calendar, holdMs);
     return { kind: "taken", state, ticket: shadowed.length === 0 ? ticket : { ...ticket, shadowed }, shadowed };
   };
   return parts.map(({ resource, demands }) => ({
@@ -106,7 +107,9 @@ function takeAt({ holdings }: LeaseRecord, resource: number, level: number): rea
   return holdings.find(({ at }) => at[0] === resource && at[1] === level)?.held ?? [];
 }
 
-/** Each limit once. */
+/** Each limit once, with all that is taken of it. */
 function named(amounts: readonly Amount[]): readonly Amount[] {
-  return amounts.filter(({ limit }, i) => amounts.findIndex((one) => one.limit === limit) === i);
+  const sums = new Map<string, number>();
+  for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }

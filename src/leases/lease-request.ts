@@ -3,12 +3,15 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
 import { shown } from "../domain/names.ts";
-import type { AcquireRequest } from "../engine/request.ts";
+import { type AcquireRequest, HELD_AT_MOST } from "../engine/request.ts";
 import type { HoldDefaults } from "./stored-leases-deps.ts";
 
 /** What to take, and for how long to hold it. */
 export interface LeaseRequest extends AcquireRequest {
-  /** How long the lease may stay open, in ms; 0 charges at once and makes none. Absent: the default of `StoredLeases`. */
+  /**
+   * How long the lease may stay open, and its slots are held, in ms; 0 charges at once and makes none. Absent: the default of
+   * `StoredLeases`, or the shortest hold of its slots, if that is shorter.
+   */
   readonly holdMs?: number;
   /** What becomes of it when nobody ends it in time. Absent: the default of `StoredLeases`. */
   readonly onExpiry?: OnExpiry;
@@ -50,17 +53,21 @@ export const ADJUST = new KnownNames<AdjustRequest>({ delta: true, also: true, i
 export const AMOUNTS = new KnownNames<AmountsRequest>({ amounts: true, also: true, idempotencyKey: true });
 export const EXTEND = new KnownNames<ExtendRequest>({ holdMs: true });
 
-/** The request without what only a lease knows of, and for how long it is held. */
+/**
+ * The request without what only a lease knows of, and for how long it is held. The hold of a lease is that of its slots: one that the
+ * request names is checked against their limits, another is cut to theirs.
+ */
 export function checkLeaseRequest(
   request: LeaseRequest,
   defaults: HoldDefaults,
 ): { readonly asked: AcquireRequest; readonly holdMs: number; readonly onExpiry: OnExpiry } {
-  const { holdMs, onExpiry = defaults.onExpiry, idempotencyKey: _, ...asked } = LEASE.check(request, "The request");
+  const { holdMs, onExpiry = defaults.onExpiry, idempotencyKey: _, ...rest } = LEASE.check(request, "The request");
   if (onExpiry !== "charge" && onExpiry !== "refund") {
     throw new ValidationError("on_expiry_invalid", `onExpiry is ${shown(onExpiry)}; give "charge" or "refund".`);
   }
   const heldMs =
     holdMs === undefined ? defaults.holdMs : holdMs === 0 ? 0 : checkHold(holdMs, defaults.holdMaxMs, "0 or ");
+  const asked = holdMs ? { ...rest, holdMs } : { ...rest, [HELD_AT_MOST]: heldMs };
   return { asked, holdMs: heldMs, onExpiry };
 }
 

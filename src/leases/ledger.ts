@@ -10,8 +10,10 @@ import {
   without as withoutReturns,
   withTaken,
 } from "../domain/holding.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { levelOfName } from "../domain/level-names.ts";
+import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
@@ -110,7 +112,9 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
         for (const { limit, milli } of holding.held) own.set(limit, (own.get(limit) ?? 0) + milli);
       }
       for (const { limit, milli } of of.passed ?? []) own.set(limit, (own.get(limit) ?? 0) + milli);
-      for (const [limit, milli] of own) {
+      // Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
+      const slots = new Set(limits.filter(isOfSlots).map(({ name }) => name));
+      for (const [limit, milli] of [...own].sort(([a], [b]) => Number(slots.has(b)) - Number(slots.has(a)))) {
         const measure = measureIn(limits, limit);
         if (!counted.has(measure)) held.set(measure, milli);
       }
@@ -146,6 +150,35 @@ export function notPassed({ resources }: LeaseRecord, shares: readonly Share[]):
     const due = amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
     return due.length === 0 ? [] : [{ at, amounts: due }];
   });
+}
+
+/** What each level is debited. Nobody owes slots. */
+export function debitsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
+  return sharesOf(record, amounts).flatMap(({ at, amounts: due }) => {
+    const limits = limitsAt(record, at);
+    const rates = due.filter(({ limit }) => !limits.some((one) => one.name === limit && isOfSlots(one)));
+    return rates.length === 0 ? [] : [{ at, amounts: rates }];
+  });
+}
+
+/** A limit on how many are at once among those that these amounts would be charged to, and its bucket. */
+export function slotsAmong(
+  record: LeaseRecord,
+  amounts: ResourceAmounts,
+): { readonly limit: string; readonly bucket: BucketKey } | undefined {
+  for (const { at, amounts: due } of sharesOf(record, amounts)) {
+    const slots = limitsAt(record, at).find((one) => isOfSlots(one) && due.some(({ limit }) => limit === one.name));
+    if (slots !== undefined) return { limit: slots.name, bucket: bucketAt(record, at).bucket };
+  }
+  return undefined;
+}
+
+function limitsAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): readonly Limit[] {
+  return resources[resource]?.levels[level]?.limits ?? [];
+}
+
+function isOfSlots(limit: Limit): boolean {
+  return rulesOf(limit).holdsSlots;
 }
 
 /** The lease with one holding for all that says the same: records of earlier versions have one for each change. */
@@ -245,11 +278,18 @@ export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Tick
   return { ...claimed, ticket, bypass };
 }
 
-/** Further claims of a lease, which leave what its request had to leave, one for each bucket: a total is charged the sum over the resources. */
-export function claimsOf(record: LeaseRecord, shares: readonly Share[]): readonly Claim[] {
-  const { leavePercent } = record;
+/**
+ * Further claims of a lease, which leave what its request had to leave, one for each bucket: a total is charged the sum over the resources.
+ * Slots are held until the lease ends.
+ */
+export function claimsOf(record: LeaseRecord, shares: readonly Share[], nowMs: number): readonly Claim[] {
+  const { leavePercent, expiresAtMs } = record;
   const leaving = leavePercent === undefined ? {} : { leavePercent };
-  return summed(shares.map(({ at, amounts }) => ({ ...bucketAt(record, at), ...leaving, take: amounts })));
+  const holding = (at: Share["at"]) =>
+    limitsAt(record, at).some(isOfSlots) ? { holdMs: Math.max(1, expiresAtMs - nowMs) } : {};
+  return summed(
+    shares.map(({ at, amounts }) => ({ ...bucketAt(record, at), ...leaving, ...holding(at), take: amounts })),
+  );
 }
 
 /** Which of the claims on buckets a share is part of. */

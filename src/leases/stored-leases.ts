@@ -4,6 +4,7 @@ import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { adjustOfSlots } from "../domain/slot-errors.ts";
 import { LeaseWrites } from "../engine/lease-writes.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
@@ -16,7 +17,7 @@ import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
 import { type DueOutcome, LeaseChanges } from "./changing.ts";
 import type { LeaseAnswer } from "./draft-form.ts";
-import { leaseClosed, leaseNotStored } from "./errors.ts";
+import { leaseClosed, leaseContended, leaseNotStored } from "./errors.ts";
 import {
   ADJUST,
   type AdjustRequest,
@@ -31,8 +32,10 @@ import {
   type SettleRequest,
 } from "./lease-request.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
-import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
+import { allOf, amountsOf, compacted, type ResourceAmounts, returnsOf, slotsAmong, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
+import { LeaseRenewing } from "./renewing.ts";
+import { areRenewed, slotsBack, withoutSlots, withRenewed } from "./slots.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
 import { LeaseTaking, type Taking } from "./taking.ts";
 
@@ -52,6 +55,8 @@ export type TryAnswer = ({ readonly ok: true } & Answered) | Refusal;
 
 const NOTHING: ResourceAmounts = [];
 const DUE_AT_ONCE = 100;
+/** How often slots are renewed for one extension, each time because another took more for the lease meanwhile. */
+const EXTENDS_MAX = 20;
 const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resource: true, limit: true, cursor: true });
 
 /**
@@ -65,6 +70,7 @@ export class StoredLeases {
   readonly #once: OncePerKey;
   readonly #taking: LeaseTaking;
   readonly #changes: LeaseChanges;
+  readonly #renewing: LeaseRenewing;
 
   constructor(limiter: Limiter, options: StoredLeasesOptions) {
     const { deps, settings, acquirer } = partsOf(limiter);
@@ -81,6 +87,7 @@ export class StoredLeases {
     this.#once = new OncePerKey(this.#deps);
     this.#taking = new LeaseTaking(this.#deps);
     this.#changes = new LeaseChanges(this.#deps);
+    this.#renewing = new LeaseRenewing(this.#deps);
   }
 
   /** Takes the tokens, or throws `RateLimitExceeded` (or `RateLimiterUnavailable`). */
@@ -109,8 +116,9 @@ export class StoredLeases {
       if (record.status === "settled" && record.closing?.by === by) return "done";
       requireOpen(record);
       const totals = amountsOf(record, { own: consumed, also }, "settle");
-      const plan = byDifference(record, toTotals(record, totals));
-      return { ...plan, to: { status: "settled", closing: { atMs: nowMs, by } } };
+      const { returns, ...plan } = byDifference(record, toTotals(record, totals));
+      const back = [...returns.flatMap(withoutSlots), ...slotsBack(record)];
+      return { ...plan, returns: back, to: { status: "settled", closing: { atMs: nowMs, by } } };
     };
     return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
   }
@@ -132,7 +140,10 @@ export class StoredLeases {
     const { delta, also, idempotencyKey } = ADJUST.check(request, "The request of adjust");
     return this.#keyed({ leaseId, idempotencyKey, asks: { adjust: delta, also } }, (record) => {
       requireOpen(record);
-      return byDifference(record, amountsOf(record, { own: delta, also }, "adjust"));
+      const plan = byDifference(record, amountsOf(record, { own: delta, also }, "adjust"));
+      const slots = slotsAmong(record, plan.debits);
+      if (slots !== undefined) throw adjustOfSlots(slots.limit, slots.bucket);
+      return plan;
     });
   }
 
@@ -157,15 +168,22 @@ export class StoredLeases {
     });
   }
 
-  /** Goes on holding for so many ms from now. */
+  /** Goes on holding for so many ms from now. Slots are renewed first: what a record says that is held must be held. */
   async extend(leaseId: string, request: ExtendRequest): Promise<LeaseView> {
     const { holdMs } = EXTEND.check(request, "The request of extend");
     const heldMs = checkHold(holdMs, this.#options.holdMaxMs, "");
-    const step: ChangeStep = (record, nowMs) => {
-      requireOpen(record);
-      return { ...NO_CHARGE, returns: [], reason: "adjust", to: { expiresAtMs: nowMs + heldMs } };
-    };
-    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+    for (let tries = 0; tries < EXTENDS_MAX; tries++) {
+      const renewed = await this.#renewing.renew(compacted(await this.#changes.read(leaseId)), heldMs);
+      const step: ChangeStep = (record, nowMs) => {
+        requireOpen(record);
+        const holdings = withRenewed(record.holdings, renewed);
+        return { ...NO_CHARGE, holdings, returns: [], reason: "adjust", to: { expiresAtMs: nowMs + heldMs } };
+      };
+      const { record } = await this.#changes.change(leaseId, step, undefined);
+      // Others have taken slots for it meanwhile.
+      if (areRenewed(record, renewed)) return this.#view(record);
+    }
+    throw leaseContended(leaseId);
   }
 
   /** Open leases: of an entity, for a resource, or all. */

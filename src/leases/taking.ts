@@ -1,4 +1,6 @@
+import { slotLimits } from "../domain/hold-time.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
+import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import type { LeaseRecord, OnExpiry } from "../domain/lease-record.ts";
 import { draftText, type StoredDraft } from "../domain/stored-draft.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
@@ -144,7 +146,7 @@ class Draft implements PartsDraft {
     return {
       leaseId: holdMs > 0 ? record.leaseId : undefined,
       ...{ entityId: asked.entityId, resource: record.resources[0]?.resource ?? asked.resource },
-      ...{ holdMs, text: draftText({ record, ...this.#rest }) },
+      ...{ holdMs: shortestHold(parts, holdMs), text: draftText({ record, ...this.#rest }) },
     };
   }
 
@@ -173,7 +175,19 @@ class Draft implements PartsDraft {
       ...{ entityId: asked.entityId, openedAtMs: nowMs, onExpiry, requestId: asked.requestId, idempotencyKey },
       ...(asked.leavePercent ? { leavePercent: asked.leavePercent } : {}),
       // Charged at once, it has no time to be up.
-      expiresAtMs: nowMs + Math.max(1, holdMs),
+      expiresAtMs: nowMs + Math.max(1, shortestHold(parts, holdMs)),
     };
   }
+}
+
+/** How long a lease is held that may be held for so long: not longer than any of its slots. */
+function shortestHold(parts: readonly LeasePart[], holdMs: number): number {
+  let shortestMs = holdMs;
+  for (const { demands } of parts) {
+    for (const { set, take, bypass } of demands) {
+      if (bypass) continue;
+      for (const limit of slotLimits(set.limits, take)) shortestMs = Math.min(shortestMs, holdMsOf(limit));
+    }
+  }
+  return shortestMs;
 }

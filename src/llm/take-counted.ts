@@ -1,6 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
 import type { AcquireRequest } from "../engine/request.ts";
@@ -27,7 +26,7 @@ export async function takeCounted(
       const asked = { ...request, consume };
       const lease = await limiter.acquire(isShadow ? inShadow(asked) : asked);
       // A stream may outlast the hold of a service's lease.
-      renewWhileOpen(lease);
+      lease.keep();
       return { lease, measures: Object.keys(consume) };
     } catch (error) {
       if (!(error instanceof ValidationError)) throw error;

@@ -1,3 +1,4 @@
+import { formOf } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
 import { specOfLimit } from "../domain/limit-text.ts";
 import {
@@ -94,8 +95,9 @@ function limitMember(limit: Limit): unknown {
 
 /** Every field of a limit under its name in a manifest. */
 export function limitTerms(limit: Limit): Json {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, reset, resetAfterMs } = limit;
-  const isQuota = reset !== undefined || resetAfterMs !== undefined;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
+  const { reset, resetAfterMs, holdMs } = limit;
+  const isQuota = formOf(limit) !== undefined;
   return {
     capacity,
     ...(isQuota ? {} : { refill_amount: refillAmount, refill_period: refillPeriodMs / 1000 }),
@@ -105,6 +107,8 @@ export function limitTerms(limit: Limit): Json {
     ...(schedule === undefined ? {} : { schedule: schedule.map(windowMembers) }),
     ...(reset === undefined ? {} : { reset_schedule: [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
     ...(resetAfterMs === undefined ? {} : { reset_after_seconds: resetAfterMs / 1000 }),
+    ...(holdMs === undefined ? {} : { hold_seconds: holdMs / 1000 }),
+    ...(notifyAt === undefined ? {} : { notify_at: [...notifyAt] }),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { CronCheck, CronUse } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { HOLD_LEAST_MS, HOLD_MAX_MS } from "../domain/kinds/concurrent.ts";
 import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
 import { limitOfSpec } from "../domain/limit-text.ts";
 import { checkLimitName, checkMeasure } from "../domain/names.ts";
@@ -9,7 +10,7 @@ import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const LIMIT_KEYS = [
   ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft", "shadow"],
-  ...["schedule", "reset_schedule", "reset_after_seconds"],
+  ...["schedule", "reset_schedule", "reset_after_seconds", "hold_seconds", "notify_at"],
 ];
 
 export const WINDOW_KEYS = ["cron", "tz", "scale", "capacity", "refill_amount", "refill_period_seconds"];
@@ -17,6 +18,7 @@ export const WINDOW_KEYS = ["cron", "tz", "scale", "capacity", "refill_amount", 
 const PERIOD_MAX_S = PERIOD_MAX_MS / 1000;
 const TOKENS = { least: 1, most: TOKENS_MAX };
 const SECONDS = { least: 1, most: PERIOD_MAX_S };
+const HOLD_SECONDS = { least: HOLD_LEAST_MS / 1000, most: HOLD_MAX_MS / 1000 };
 
 /** One limit of a level: a text, a whole number, or a map. Undefined where something is wrong with it, which is then told. */
 export function readLimit(reading: Reading, member: Member, calendar: CronCheck): Limit | undefined {
@@ -55,11 +57,13 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const refillPeriod = whole("refill_period", "whole seconds", SECONDS);
   const burst = whole("burst", "whole tokens", TOKENS);
   const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
+  const hold = whole("hold_seconds", "whole seconds", HOLD_SECONDS);
   const soft = found.has("soft") ? reading.flag(found.get("soft") as DocumentEntry) : undefined;
   const shadow = found.has("shadow") ? reading.flag(found.get("shadow") as DocumentEntry) : undefined;
   const counts = readMeasure(reading, found.get("counts"));
   const schedule = readSchedule(reading, found.get("schedule"), calendar);
   const reset = readReset(reading, found.get("reset_schedule"), calendar);
+  const notifyAt = readPercents(reading, found.get("notify_at"));
   const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
   const contradiction = contradictionIn(found, { isQuota, refillAmount });
   if (contradiction !== undefined) reading.fail("limit_invalid", member.valueAt, member.path, contradiction);
@@ -69,16 +73,25 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
     ...(soft === true ? { soft } : {}),
     ...(shadow === true ? { shadow } : {}),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
   };
   const make = limitMakers(calendar);
   return made(reading, member, () => {
     if (reset !== undefined) return make.quota(member.key, capacity, { reset, ...kind });
+    if (hold !== undefined) return make.concurrent(member.key, capacity, { holdMs: hold * 1000, ...kind });
     if (resetAfter !== undefined) return make.quota(member.key, capacity, { resetAfterMs: resetAfter * 1000, ...kind });
     // With a burst, the capacity is the rate.
     const rate = refillAmount ?? capacity;
     const terms = { capacity: burst ?? capacity, refillAmount: rate, refillPeriodMs: (refillPeriod ?? 60) * 1000 };
     return make.custom(member.key, { ...terms, ...kind });
   });
+}
+
+/** Whole percentages; that they rise is checked where the limit is made. */
+function readPercents(reading: Reading, place: DocumentEntry | undefined): readonly number[] | undefined {
+  if (place === undefined) return undefined;
+  const items = reading.items(place, "percentages such as [80, 95]");
+  return items.flatMap((item) => reading.whole(item, "a percentage", { least: 1, most: 100 }) ?? []);
 }
 
 function readMeasure(reading: Reading, place: DocumentEntry | undefined): string | undefined {
@@ -92,12 +105,18 @@ function readMeasure(reading: Reading, place: DocumentEntry | undefined): string
   }
 }
 
+const NOT_WITH_HOLD = ["refill_amount", "refill_period", "burst", "reset_schedule", "reset_after_seconds"];
+
 function contradictionIn(
   found: ReadonlyMap<string, DocumentEntry>,
   { isQuota, refillAmount }: { readonly isQuota: boolean; readonly refillAmount: number | undefined },
 ): string | undefined {
   if (found.has("reset_schedule") && found.has("reset_after_seconds")) {
     return "it has reset_schedule and reset_after_seconds; a quota has one of them, not both";
+  }
+  if (found.has("hold_seconds")) {
+    const other = NOT_WITH_HOLD.find((key) => found.has(key));
+    return other && `it has hold_seconds and ${other}; a limit of so many at once has a capacity and a hold alone`;
   }
   if (isQuota && refillAmount !== undefined && refillAmount !== 0) {
     return `it has a reset and refill_amount ${refillAmount}; a limit refills or resets, not both`;

@@ -1,3 +1,4 @@
+import { HOLD_LEAST_MS, HOLD_MAX_MS } from "../domain/kinds/concurrent.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names.ts";
 import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
@@ -30,7 +31,7 @@ export function manifestSchema(): Schema {
       entity: { ...object(ENTITY), minProperties: 1 },
       limits: { ...mapOf(LIMIT_NAME, ref("limit")), minProperties: 1 },
       limit: { oneOf: [tokens(1), TEXT, ref("terms")] },
-      terms: { ...object(TERMS), required: ["capacity"], not: { required: ["reset_schedule", "reset_after_seconds"] } },
+      terms: { ...object(TERMS), required: ["capacity"], not: { anyOf: EXCLUSIVE.map((required) => ({ required })) } },
       window: { ...object(WINDOW), required: ["cron"] },
       reset: { ...object({ cron: RESET_CRON, tz: ZONE }), required: ["cron"] },
     },
@@ -47,7 +48,7 @@ const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
 const TEXT = {
   type: "string",
   pattern: "\\D",
-  description: "A limit in one line: 1000/min:1500,soft; 2M,reset=monthly; $50/month in US dollars.",
+  description: "A limit in one line: 1000/min:1500,soft; 2M,reset=monthly; $50/month in US dollars; 10@60s at once.",
 };
 const TEXTS = { type: "object", additionalProperties: { type: "string" } };
 
@@ -132,7 +133,32 @@ const TERMS = {
   schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
   reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
   reset_after_seconds: SECONDS,
+  notify_at: {
+    ...{
+      type: "array",
+      items: { type: "integer", minimum: 1, maximum: 100 },
+      minItems: 1,
+      maxItems: 4,
+      uniqueItems: true,
+    },
+    description: "Rising percentages of the capacity; an event tells when so much is used.",
+  },
+  hold_seconds: {
+    type: "integer",
+    minimum: HOLD_LEAST_MS / 1000,
+    maximum: HOLD_MAX_MS / 1000,
+    description: "At most `capacity` at once; each is free again after so many seconds unless it is renewed.",
+  },
 };
+
+/** Keys that no limit has together. */
+const EXCLUSIVE = [
+  ["reset_schedule", "reset_after_seconds"],
+  ...["reset_schedule", "reset_after_seconds", "refill_amount", "refill_period", "burst"].map((key) => [
+    "hold_seconds",
+    key,
+  ]),
+];
 
 const WINDOW = {
   cron: CRON,

@@ -1,4 +1,3 @@
-import { renewWhileOpen } from "../domain/lease-renewal.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import { type Lease, settledAtOnce } from "../engine/lease.ts";
 import type { Lifecycle } from "../engine/lifecycle.ts";
@@ -28,8 +27,8 @@ export class RequestLease<In> {
     this.#about = about;
     this.#options = options;
     // A limiter that is closed with `drainMs` waits for requests as it does for `withLease`.
-    if (giver.lifecycle !== undefined) giver.lifecycle.bodyBegins();
-    else renewWhileOpen(lease);
+    giver.lifecycle?.bodyBegins();
+    lease.keep();
   }
 
   /** Settles or gives back, by how the request ended. Only the first call does anything. It never throws. */

@@ -7,13 +7,14 @@ import type { KeyMark } from "./lease-write.ts";
 
 /** One limit of a bucket as a store works with it on the straight line between two boundaries. */
 export interface StraightLevel {
+  /** Of the limit; of slots that are held also until when. */
   readonly name: string;
   readonly capacityMilli: number;
   readonly refillAmountMilli: number;
   readonly refillPeriodMs: number;
   /** Never a reason to refuse; below zero it counts an overdraft. */
   readonly soft: boolean;
-  /** Of a session: the first use opens a window of this length. 0: it is none. */
+  /** Of a session: the first use opens a window of this length. 0: it is none. -1: these are slots that are held, which nobody counts. */
   readonly windowMs: number;
   readonly tokensMilli: number;
   readonly remainder: number;
@@ -74,7 +75,13 @@ interface BatchBrought extends Brought {
   readonly request: number;
 }
 
-/** What one request does to one bucket; its amounts are by the place of the limit in the row. */
+/** Which level of a row is a shadow, and in which what is taken of it is held; undefined: nothing is held. */
+export interface ShadowPlace {
+  readonly place: number;
+  readonly slice: number | undefined;
+}
+
+/** What one request does to one bucket; its amounts are by the place of the level in the row. */
 export interface BatchClaim {
   /** By its place in the batch. */
   readonly bucket: number;
@@ -84,17 +91,17 @@ export interface BatchClaim {
   readonly changedMs: number;
   /** And, where that was decisive, of this origin. */
   readonly origin: { readonly asOfMs: number; readonly generation: number | null } | undefined;
-  /** Null: nothing is asked of that limit. */
+  /** Null: nothing is asked of that level. Below 0: slots that a take adds to those that are held. */
   readonly amounts: readonly (number | null)[];
   readonly bypass: boolean;
   /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
   readonly leavePercent: number;
-  /** Of a take: the places of limits that let it pass where they do not have enough, and then give and count nothing. */
-  readonly shadows: readonly number[];
-  /** Of a credit: in which period each amount was taken. `skip`: it is not given back. Undefined: all are given back. */
-  readonly pins: readonly (BatchPin | "skip" | undefined)[] | undefined;
-  /** Of a credit: the instant for which that was decided; a row of a later epoch is answered `again`. */
-  readonly judgedMs: number;
+  /** Of a take: the limits that let it pass where they do not have enough, and then give and count nothing. */
+  readonly shadows: readonly ShadowPlace[];
+  /** Of a credit or renewal: in which period or slice each amount was taken. Undefined: all are given back. */
+  readonly pins: readonly LevelPin[] | undefined;
+  /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */
+  readonly judgedMs: number | null;
   /** Counted beside the amounts once the request is applied; also where the bucket of a credit is forgotten (`lost`). */
   readonly strays: readonly Amount[];
   /** Of a credit: what is counted where the bucket is forgotten. */
@@ -106,9 +113,21 @@ export interface BatchPin {
   readonly windowStartMs: number | null;
 }
 
-/** All its claims or none. A debit and a credit have one claim each. */
+/** `skip`: it is not given back; `skipUsed`: and usage keeps it. Undefined: it is given back whatever the period. */
+export type LevelPin = BatchPin | SlicePin | "skip" | "skipUsed" | undefined;
+
+/**
+ * Of slots. `from`: what is given back was held in this level, which loses it; where it has less, nothing is given back. `isUsed`: usage
+ * keeps it. `into`: what is held in this level is held in that one from now on; where it has less, the request is answered `gone`.
+ */
+type SlicePin = { readonly from: number; readonly isUsed: boolean } | { readonly into: number };
+
+/**
+ * All its claims or none. A debit, a credit and a renewal have one claim each. A renewal moves slots that are held from one level to
+ * another.
+ */
 export interface BatchRequest {
-  readonly kind: "take" | "debit" | "credit";
+  readonly kind: "take" | "debit" | "credit" | "renew";
   readonly nowMs: number;
   /** Configuration must be of this generation; undefined: whatever it is. */
   readonly generation: number | undefined;

@@ -58,8 +58,11 @@ export interface GaveBackEvent {
   readonly resource: string;
   /** Whole tokens by limit. */
   readonly amounts: Readonly<Record<string, number>>;
-  /** Why: a parent refused, the function threw or the lease was rolled back, the caller released or adjusted. */
-  readonly reason: "refused" | "rollback" | "release" | "adjust";
+  /**
+   * Why: a parent refused, the function threw or the lease was rolled back, the caller released or adjusted. `settle`: slots, which
+   * come back when the work is done; usage keeps them.
+   */
+  readonly reason: "refused" | "rollback" | "release" | "adjust" | "settle";
   /** False: the store could not confirm it, so it counts as not given back. */
   readonly confirmed: boolean;
 }

@@ -9,6 +9,8 @@ export interface Movement {
   readonly amounts: readonly Amount[];
   /** Of a credit; see `CreditContext.slotsUsed`. */
   readonly slotsUsed?: true;
+  /** Of a credit: why, where that is not why the lease is changed. Slots come back when the work is done. */
+  readonly reason?: "settle";
 }
 
 /** What a change of a lease does to buckets: it takes more if all of it is there, or moves differences, which nothing refuses. */

@@ -3,7 +3,6 @@ import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig
 import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { refuseUsageKeptDays } from "../domain/retention.ts";
-import { refuseSlots } from "../domain/slots-unsupported.ts";
 import type { ConfigStore, SetReply } from "../ports/config-store.ts";
 import type { RecordList, StoredRecord } from "../ports/record-store.ts";
 import { scopeOfRow } from "../stored/config-keys.ts";
@@ -41,7 +40,6 @@ export class RecordConfig implements ConfigStore {
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
     refuseUsageKeptDays(change);
-    refuseSlots(change.limits ?? [], "PostgreSQL");
     const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
     return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history, plan]): Decision<SetReply> => {
       if ("planId" in scope && plan === undefined) return { reply: "planMissing" };

@@ -97,7 +97,9 @@ function limiterProblem(error: LimiterError, requestId: string, ways: Ways): Rou
       ? { leaseStatus: error.leaseStatus }
       : error instanceof ResourceDisabled
         ? { entityId: error.entityId, resource: error.resource, level: error.level }
-        : {};
+        : "holdMs" in error
+          ? { holdMs: error.holdMs }
+          : {};
   return {
     status,
     body: { ...bodyOf(code, status, String(detail)), requestId, ...members },

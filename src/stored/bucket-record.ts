@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
+import type { Slice } from "../domain/holds.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
@@ -195,16 +196,21 @@ export function isSound(
   if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
   if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota, told = 0 } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, slices, told = 0 } = limits[i] as LimitState;
     const count = counts[i] as number;
     if (!Number.isSafeInteger(told) || told < 0 || told > 100) return false;
     if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
     if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
+    if (!slices.every(isSoundSlice)) return false;
     if (quota === undefined) continue;
     const { windowStartMs = 0, topUpMilli, resets } = quota;
     if (![windowStartMs, topUpMilli, resets].every(Number.isSafeInteger) || topUpMilli < 0) return false;
   }
   return true;
+}
+
+function isSoundSlice({ endMs, heldMilli }: Slice): boolean {
+  return Number.isSafeInteger(endMs) && Number.isSafeInteger(heldMilli) && heldMilli >= 0;
 }
 
 function newRecord(state: BucketState, nowMs: number): BucketRecord {

@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { CronCheck } from "../domain/calendar.ts";
+import { NO_SLICES, type Slice } from "../domain/holds.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -11,8 +12,9 @@ export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
-   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past, and an eighth is what was told of a
-   * limit that tells nothing at present. The signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; an eighth is what was told of a limit
+   * that tells nothing at present; after it, three each, the slices that a limit keeps of when it counted how many are at once. The
+   * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
   readonly text: string;
@@ -25,6 +27,10 @@ export interface Shape {
     readonly terms: Terms;
     readonly configured: boolean;
     readonly isQuota: boolean;
+    /** It counts how many are at once: what is held is part of its level. */
+    readonly holdsSlots: boolean;
+    /** Of one that did so before: what is still held, until it ends. */
+    readonly slices: readonly Slice[];
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
     /** It has `notifyAt`: what was told of it changes with takes, and stands beside its level. */
@@ -36,6 +42,8 @@ export interface Shape {
   readonly quotaCount: number;
   /** Which of them are shadows, by their places. */
   readonly shadows: readonly number[];
+  /** How many of them count how many are at once. */
+  readonly slotsCount: number;
   /** How many of them are telling. */
   readonly tellingCount: number;
 }
@@ -70,17 +78,31 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told, slices }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
+  const kept = slices.length === 0 || rulesOf(limit).holdsSlots ? NO_SLICES : slices;
+  const toldBefore = told !== undefined && limit.notifyAt === undefined ? told : 0;
   const past =
-    told !== undefined && limit.notifyAt === undefined
-      ? [rememberUntilMs, resetsBefore, told]
+    toldBefore !== 0 || kept.length > 0
+      ? [rememberUntilMs, resetsBefore, toldBefore, ...kept.flatMap(numbersOf)]
       : rememberUntilMs === 0 && resetsBefore === 0
         ? []
         : [rememberUntilMs, resetsBefore];
   if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
   return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
+}
+
+function numbersOf({ place, endMs, heldMilli }: Slice): readonly number[] {
+  return [place, endMs, heldMilli];
+}
+
+function slicesIn(numbers: readonly number[]): readonly Slice[] {
+  if (numbers.length === 0) return NO_SLICES;
+  return Array.from({ length: Math.floor(numbers.length / 3) }, (_, i) => {
+    const [place, endMs, heldMilli] = numbers.slice(3 * i) as [number, number, number];
+    return { place, endMs, heldMilli };
+  });
 }
 
 function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
@@ -131,21 +153,23 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 function parsed(text: string, [head, ...rows]: Rows): Shape {
   const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
   const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
-    const [rememberUntilMs = 0, resetsBefore = 0, told = 0] = past;
+    const [rememberUntilMs = 0, resetsBefore = 0, told = 0, ...kept] = past;
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
-    const isQuota = rulesOf(limit).marks !== undefined;
+    const { marks, holdsSlots } = rulesOf(limit);
     return {
-      ...{ name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore },
+      ...{ name: limit.name, limit, terms, configured: configured === 1, rememberUntilMs, resetsBefore },
+      ...{ isQuota: marks !== undefined, holdsSlots, slices: slicesIn(kept) },
       ...{ isTelling: limit.notifyAt !== undefined, told },
     };
   });
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
+  const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
   const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
   const shown = signature === 0 ? signatureOf(limits) : signature;
   const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
-  return { text, signature: shown, changedMs, limits, quotaCount, tellingCount, shadows };
+  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount, shadows };
 }

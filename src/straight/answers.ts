@@ -5,18 +5,19 @@ import { keyInProgress } from "../domain/idempotency.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import { withoutShadowed } from "../domain/shadow.ts";
 import type { BatchReply, ClaimLevels, RequestReply, SeenRow } from "../ports/batch-store.ts";
-import type { Answer, Claim, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import type { Answer, Claim, RenewReply, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
 import { countedOfTake, type Decided, debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
-import { shapeFrom } from "../stored/shape.ts";
 import { REQUESTS_COUNTER } from "../stored/usage-counters.ts";
 import type { BatchDraft, DraftBucket } from "./draft.ts";
 import type { KnownRows } from "./known-rows.ts";
 import { type Call, type Part, partsOf } from "./requests.ts";
 import { recordOf, type SignatureOf, shadowedAt, withLevels } from "./row-codec.ts";
+import { formFrom, formOf } from "./row-form.ts";
+import { renewalOf } from "./slot-moves.ts";
 
-export type Reply = TakeReply | WriteReply;
+export type Reply = TakeReply | WriteReply | RenewReply;
 
 type Done = Extract<BatchReply, { readonly kind: "done" }>;
 
@@ -62,12 +63,12 @@ function recordOfSeen(
   { ready, known, guessed }: DraftBucket,
   { signatureOf, calendar }: { readonly signatureOf: SignatureOf; readonly calendar: Calendar },
 ): BucketRecord | Damage {
-  const expected = [ready?.shape, known?.record.shape, guessed];
-  const shape =
+  const expected = [ready && formOf(ready), known && formOf(known.record), guessed];
+  const form =
     expected.find((one) => one !== undefined && signatureOf(one.text) === row.signature) ??
-    shapeFrom(row.limitsText, calendar);
-  if (shape === undefined) return { attribute: "limits", value: row.limitsText, wants: "limits as JSON" };
-  return recordOf(shape, row) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
+    formFrom(row.limitsText, calendar);
+  if (form === undefined) return { attribute: "limits", value: row.limitsText, wants: "limits as JSON" };
+  return recordOf(form, row) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
 }
 
 /** What a call is answered; `again`: it has to be sent once more. */
@@ -91,10 +92,16 @@ export function answerOf(
       throw keyInProgress(call.kind === "take" ? (call.lease?.key?.key ?? "") : "");
     case "gone":
     case "tooDeep":
-      return { kind: reply.kind };
+      return call.kind === "renew" ? { kind: "lost" } : { kind: reply.kind };
     case "applied":
     case "short":
       break;
+  }
+  if (call.kind === "renew") {
+    // The row was as it was expected to be: what was worked out for it is what was done.
+    const { ready } = draft.bucketOf(call.held.bucket.id);
+    const renewed = ready && renewalOf(ready.state, call.held, call.amounts, context.nowMs);
+    return renewed === undefined ? { kind: "lost" } : { kind: "renewed", ticket: renewed.ticket };
   }
   const states = parts.map((part, i) => {
     const levels = reply.claims[i];

@@ -6,13 +6,13 @@ import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import { refuseSlots } from "../domain/slots-unsupported.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
 import type {
   BucketOwner,
   BucketStore,
   CallContext,
   Claim,
+  CreditContext,
   Held,
   ListedBucket,
   Operation,
@@ -50,7 +50,6 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    for (const { set } of claims) if (set.isBeyondRates) refuseSlots(set.limits, "PostgreSQL");
     const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
     return (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
@@ -61,13 +60,13 @@ export class StraightBuckets implements BucketStore {
   }
 
   // Not an async function: give-backs are answered in the order of their batch, with the takes beside them.
-  credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+  credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
     const isVast = amounts.some(({ milli }) => milli > MILLI_MAX);
     return isVast ? this.#creditInParts(held, amounts, context) : this.#credit(held, amounts, context);
   }
 
   // A lease that took more often than once may give back more than a row can count at once.
-  async #creditInParts(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+  async #creditInParts(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
     let left = amounts;
     for (let given = 0; ; given++) {
       const share = left.map(({ limit, milli }) => ({ limit, milli: Math.min(milli, MILLI_MAX) }));
@@ -79,12 +78,12 @@ export class StraightBuckets implements BucketStore {
     }
   }
 
-  async #credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return (await this.#submit({ kind: "credit", held, amounts, undone: [] }, context)) as WriteReply;
+  async #credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
+    return (await this.#submit({ kind: "credit", held, amounts, slots: context, undone: [] }, context)) as WriteReply;
   }
 
-  renew(): RenewReply {
-    return { kind: "lost" };
+  async renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
+    return (await this.#submit({ kind: "renew", held, amounts }, context)) as RenewReply;
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {

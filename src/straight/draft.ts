@@ -1,10 +1,10 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Batch, BatchBucket, BatchRequest } from "../ports/batch-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
-import type { Shape } from "../stored/shape.ts";
 import type { KnownRow } from "./known-rows.ts";
 import { type Call, claimOf, type Part, partsOf, readyFor } from "./requests.ts";
 import { rowOf, type SignatureOf } from "./row-codec.ts";
+import { formOf, type RowForm } from "./row-form.ts";
 
 /** A bucket of a batch: the row as it is known, and as the first request of the batch wants it. */
 export interface DraftBucket {
@@ -15,8 +15,8 @@ export interface DraftBucket {
   ready: BucketRecord | undefined;
   /** The request that it is ready for, by its place in the batch. */
   request: number;
-  /** The limits that credits expect of a row that is not known. */
-  guessed: Shape | undefined;
+  /** What credits expect of a row that is not known. */
+  guessed: RowForm | undefined;
 }
 
 const REQUESTS_MAX = 64;
@@ -122,9 +122,9 @@ export class BatchDraft {
       claims: parts.map((part) => {
         const bucket = this.bucketOf(part.of.bucket.id);
         const { index, ready } = bucket;
-        const { shape } = ready ?? brought(undefined, part.of, context);
-        if (ready === undefined) bucket.guessed = shape;
-        const row = { record: ready, shape, signature: this.#signatureOf(shape.text) };
+        const form = formOf(ready ?? brought(undefined, part.of, context));
+        if (ready === undefined) bucket.guessed = form;
+        const row = { record: ready, form, signature: this.#signatureOf(form.text) };
         return claimOf(index, call.kind, part, row, context);
       }),
     };

@@ -5,8 +5,8 @@ import type { DraftedLease } from "../ports/batch-store.ts";
 import type { LeaseForm } from "../ports/lease-form.ts";
 import type { LeaseWrite } from "../ports/lease-write.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
-import { shapeFrom } from "../stored/shape.ts";
 import { recordOf, shadowedAt, withLevels } from "./row-codec.ts";
+import { formFrom } from "./row-form.ts";
 
 /** What a take has written down of a draft stands for this record, and this answer. */
 export function draftedWrite(
@@ -17,8 +17,8 @@ export function draftedWrite(
   const foundBy = (id: string) => buckets.find(({ key }) => key.id === id) as DraftedLease["buckets"][number];
   const stateOf = (id: string): BucketState => {
     const { key, row, levels } = foundBy(id);
-    const shape = shapeFrom(row.limitsText ?? "", calendar);
-    const record = shape && recordOf(shape, row);
+    const form = formFrom(row.limitsText ?? "", calendar);
+    const record = form && recordOf(form, row);
     if (record === undefined) {
       throw new ItemUnreadable({ bucket: key, shard: 0 }, { ...LEVEL_DAMAGE, value: row.tokensMilli });
     }

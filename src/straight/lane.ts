@@ -275,7 +275,7 @@ export class Lane {
       // Where that fails, what was taken counts as used.
       this.submit(
         scope,
-        { kind: "credit", held, amounts: claim.take, undone },
+        { kind: "credit", held, amounts: claim.take, slots: { undoes: "request" }, undone },
         { ...time, nowMs, signal: undefined },
       ).catch(() => {});
     }

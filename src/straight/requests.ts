@@ -1,8 +1,8 @@
 import type { Amount } from "../domain/amounts.ts";
-import { quotaPinOf, type Ticket } from "../domain/give-back.ts";
+import { isSlotPin, pinOf, type Ticket } from "../domain/give-back.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
-import type { BatchClaim, BatchPin } from "../ports/batch-store.ts";
+import type { BatchClaim, LevelPin, ShadowPlace } from "../ports/batch-store.ts";
 import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store.ts";
 import {
   type BucketRecord,
@@ -12,8 +12,10 @@ import {
   type RecordContext,
   roomToCount,
 } from "../stored/bucket-record.ts";
-import { countedOf, type Planner } from "../stored/bucket-rules.ts";
+import { countedOf, countedOfCredit, heldCounts, type Planner, type SlotsBack } from "../stored/bucket-rules.ts";
 import type { Shape } from "../stored/shape.ts";
+import { levelAt, type RowForm } from "./row-form.ts";
+import { asIfEnough, holdsOf, openedForRenewal, openedForTake, renewalOf, sliceOfTicket } from "./slot-moves.ts";
 
 /** A call on buckets, before it is known what the rows are. */
 export type Call =
@@ -29,9 +31,11 @@ export type Call =
       readonly kind: "credit";
       readonly held: Held;
       readonly amounts: readonly Amount[];
+      readonly slots: SlotsBack;
       /** What usage counts further: of a request that is as if it had never been. */
       readonly undone: readonly Amount[];
-    };
+    }
+  | { readonly kind: "renew"; readonly held: Held; readonly amounts: readonly Amount[] };
 
 /** One bucket of a call. */
 export interface Part {
@@ -40,10 +44,13 @@ export interface Part {
   /** What usage counts, but for overdrafts: those only the store sees. */
   readonly counted: readonly Amount[];
   readonly undone: readonly Amount[];
+  /** Of a credit: how slots come back. */
+  readonly slots: SlotsBack;
 }
 
 const NOTHING: readonly Amount[] = [];
-const NOTHING_PASSES: readonly number[] = [];
+const AS_TAKEN: SlotsBack = {};
+const NOTHING_PASSES: readonly ShadowPlace[] = [];
 
 export function partsOf(call: Call): readonly Part[] {
   if (call.kind === "take") {
@@ -52,10 +59,13 @@ export function partsOf(call: Call): readonly Part[] {
       amounts: claim.take,
       counted: countedOf(claim.take, claim.bypass),
       undone: NOTHING,
+      slots: AS_TAKEN,
     }));
   }
-  const undone = call.kind === "credit" ? call.undone : NOTHING;
-  return [{ of: call.held, amounts: call.amounts, counted: countedOf(call.amounts, call.held.bypass), undone }];
+  const { kind, held, amounts } = call;
+  const counted = kind === "renew" ? NOTHING : countedOf(amounts, held.bypass);
+  const { undone, slots } = kind === "credit" ? call : { undone: NOTHING, slots: AS_TAKEN };
+  return [{ of: held, amounts, counted, undone, slots }];
 }
 
 /**
@@ -65,47 +75,131 @@ export function partsOf(call: Call): readonly Part[] {
 export function readyFor(
   record: BucketRecord | undefined,
   kind: Call["kind"],
-  { of, counted }: Part,
+  { of, amounts, counted }: Part,
   context: RecordContext,
 ): BucketRecord | undefined {
-  if (kind !== "credit") return roomToCount(brought(record, of, context), { amounts: counted, sign: 1 }, context);
+  if (kind === "take") {
+    const ready = brought(record, of, context);
+    const opened = ready.state.plain || of.bypass ? ready : openedForTake(ready, of as Claim, context.nowMs);
+    return roomToCount(opened, { amounts: counted, sign: 1 }, context);
+  }
+  if (kind === "debit") return roomToCount(brought(record, of, context), { amounts: counted, sign: 1 }, context);
   if (record === undefined) return undefined;
-  return roomToCount(forGiveBack(record, of as Held, context), { amounts: counted, sign: -1 }, context);
+  const ready = forGiveBack(record, of as Held, context);
+  const opened = kind === "renew" ? openedForRenewal(ready, of as Held, amounts, context.nowMs) : ready;
+  return roomToCount(opened, { amounts: counted, sign: -1 }, context);
 }
 
-/** A part of a call on a row that is as this record is. `shape`: the limits that are expected of the row. */
+/** A part of a call on a row that is as this record is. `form`: what is expected of the row. */
 export function claimOf(
   bucket: number,
   kind: Call["kind"],
   part: Part,
-  row: { readonly record: BucketRecord | undefined; readonly shape: Shape; readonly signature: string },
+  row: ExpectedRow,
   context: RecordContext,
 ): BatchClaim {
-  const { of, amounts } = part;
-  const { record, shape, signature } = row;
-  const isCredit = kind === "credit";
+  const { record, signature } = row;
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
-  const sign = isCredit ? -1 : 1;
-  const strays = context.countsUsage
-    ? part.counted.filter(({ limit, milli }) => milli !== 0 && at(shape, limit) < 0)
-    : [];
-  return {
-    bucket,
-    signature,
-    changedMs: isCredit ? -1 : (of.origin.changedMs ?? -1),
-    origin: isCredit ? undefined : decisiveOrigin(of, record),
-    amounts: placed(shape, amounts),
-    bypass: of.bypass,
-    leavePercent: kind === "take" ? ((of as Claim).leavePercent ?? 0) : 0,
-    shadows: kind === "take" && !of.bypass ? shape.shadows : NOTHING_PASSES,
-    pins: isCredit ? pinsOf(shape, amounts, (of as Held).ticket, judgedMs, context) : undefined,
-    judgedMs,
-    strays: [
-      ...strays.map(({ limit, milli }) => ({ limit, milli: sign * milli })),
-      ...(context.countsUsage ? part.undone : NOTHING),
-    ],
-    lost: isCredit ? creditedToNone(of as Held, amounts, {}, context)[0] : undefined,
+  const claim = {
+    ...{ bucket, signature, changedMs: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
+    ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
   };
+  switch (kind) {
+    case "take":
+      return { ...claim, ...ofClaim(part, row, context), ...ofTake(part, row, judgedMs, context) };
+    case "debit":
+      return { ...claim, ...ofClaim(part, row, context), amounts: placed(row.form, part.amounts) };
+    case "credit":
+      return { ...claim, ...ofCredit(part, row, judgedMs, context) };
+    case "renew":
+      return { ...claim, ...ofRenewal(part, row, judgedMs, context) };
+  }
+}
+
+/** A row as it is expected, and the record where one is known. */
+interface ExpectedRow {
+  readonly record: BucketRecord | undefined;
+  readonly form: RowForm;
+  readonly signature: string;
+}
+
+function ofClaim(
+  { of, counted }: Part,
+  { record, form }: ExpectedRow,
+  { countsUsage }: RecordContext,
+): Pick<BatchClaim, "changedMs" | "origin" | "strays"> {
+  return {
+    changedMs: of.origin.changedMs ?? -1,
+    origin: decisiveOrigin(of, record),
+    strays: countsUsage ? strangers(form, counted) : NOTHING,
+  };
+}
+
+function ofTake(
+  { of, amounts }: Part,
+  { record, form }: ExpectedRow,
+  judgedMs: number,
+  { nowMs }: RecordContext,
+): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs" | "shadows"> {
+  const claim = of as Claim;
+  const holds = record !== undefined && form.slices.length > 0 && !of.bypass ? holdsOf(record.state, claim, nowMs) : [];
+  const places = placed(form, amounts);
+  // What is taken of the limit is held in the slice: the opposite.
+  for (const { limit, milli, ...slice } of holds) {
+    const i = levelAt(form, limit, slice);
+    places[i] = (places[i] ?? 0) - milli;
+  }
+  const sliceOf = (place: number) => {
+    const hold = holds.find(({ limit }) => limit === place);
+    return hold === undefined ? undefined : levelAt(form, place, hold);
+  };
+  const shadows =
+    form.shape.shadows.length === 0 || of.bypass
+      ? NOTHING_PASSES
+      : form.shape.shadows.map((place) => ({ place, slice: sliceOf(place) }));
+  const { leavePercent = 0 } = claim;
+  return { amounts: places, leavePercent, judgedMs: holds.length === 0 ? null : judgedMs, shadows };
+}
+
+function ofCredit(
+  { of, amounts, undone, slots }: Part,
+  { record, form }: ExpectedRow,
+  judgedMs: number,
+  context: RecordContext,
+): Pick<BatchClaim, "amounts" | "pins" | "judgedMs" | "strays" | "lost"> {
+  const held = of as Held;
+  const counted = countedOfCredit(record && asIfEnough(record.state), held, amounts, slots, context.nowMs);
+  const back = strangers(form, counted).map(({ limit, milli }) => ({ limit, milli: -milli }));
+  return {
+    amounts: placed(form, amounts),
+    pins: pinsOf(form, amounts, held.ticket, { judgedMs, record, isUsed: slots.slotsUsed === true }),
+    judgedMs: of.bypass ? null : judgedMs,
+    strays: context.countsUsage ? [...back, ...undone] : NOTHING,
+    lost: creditedToNone(held, amounts, slots, context)[0],
+  };
+}
+
+function ofRenewal(
+  { of, amounts }: Part,
+  { record, form }: ExpectedRow,
+  judgedMs: number,
+  { nowMs, countsUsage }: RecordContext,
+): Pick<BatchClaim, "amounts" | "pins" | "judgedMs" | "strays"> {
+  const renewed = record && renewalOf(record.state, of as Held, amounts, nowMs);
+  const places = placed(form, NOTHING);
+  const pins: LevelPin[] = places.map(() => undefined);
+  for (const { limit, milli, into, ...from } of renewed?.moves ?? []) {
+    const i = levelAt(form, limit, from);
+    places[i] = milli;
+    pins[i] = { into: levelAt(form, limit, into) };
+  }
+  const strays = countsUsage && renewed !== undefined ? heldCounts(renewed.times) : NOTHING;
+  return { amounts: places, pins, judgedMs, strays };
+}
+
+/** What usage counts that has no place in a row. */
+function strangers({ shape }: RowForm, counted: readonly Amount[]): readonly Amount[] {
+  return counted.filter(({ limit, milli }) => milli !== 0 && at(shape, limit) < 0);
 }
 
 /** An older claim goes by the limits of the bucket; that was decided for this origin of theirs, and no other. */
@@ -115,29 +209,38 @@ function decisiveOrigin({ set }: SourcedLimits, record: BucketRecord | undefined
   return { asOfMs, generation };
 }
 
-function placed(shape: Shape, amounts: readonly Amount[]): readonly (number | null)[] {
+/** By the levels of the row. */
+function placed({ shape, slices }: RowForm, amounts: readonly Amount[]): (number | null)[] {
   const places: (number | null)[] = shape.limits.map(() => null);
   for (const { limit, milli } of amounts) {
     const i = at(shape, limit);
     if (i >= 0) places[i] = (places[i] ?? 0) + milli;
   }
+  for (let i = 0; i < slices.length; i++) places.push(null);
   return places;
 }
 
 /** In which period each limit was taken from: the row must still be in that one. */
 function pinsOf(
-  shape: Shape,
+  form: RowForm,
   amounts: readonly Amount[],
   ticket: Ticket,
-  judgedMs: number,
-  { calendar: _ }: RecordContext,
+  by: { readonly judgedMs: number; readonly record: BucketRecord | undefined; readonly isUsed: boolean },
 ): BatchClaim["pins"] {
-  const pins: (BatchPin | "skip" | undefined)[] = shape.limits.map(() => undefined);
+  const { shape, slices } = form;
+  const { judgedMs, record, isUsed } = by;
+  const pins: LevelPin[] = [...shape.limits, ...slices].map(() => undefined);
   for (const { limit: name } of amounts) {
     const i = at(shape, name);
     const held = shape.limits[i];
     if (held === undefined) continue;
-    const pin = quotaPinOf(ticket, name);
+    const pin = pinOf(ticket, name);
+    if (isSlotPin(pin)) {
+      const slice = sliceOfTicket(record?.state.limits[i], ticket);
+      if (slice === undefined) pins[i] = isUsed ? "skipUsed" : "skip";
+      else pins[i] = { from: levelAt(form, i, slice), isUsed };
+      continue;
+    }
     if (!held.isQuota) {
       pins[i] = pin === undefined ? undefined : "skip";
       continue;

@@ -1,24 +1,26 @@
 import { type BucketState, bucketState, type LimitState } from "../domain/bucket-state.ts";
 import type { CronCheck } from "../domain/calendar.ts";
-import { NO_SLICES } from "../domain/holds.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
+import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
-import { type Shape, shapeFrom } from "../stored/shape.ts";
+import { beginningOf, formFrom, formOf, type RowForm, slicesIn } from "./row-form.ts";
 
 /** A short text that stands for the limits of a row. */
 export type SignatureOf = (text: string) => string;
 
 /** A record as a store keeps it. What leaves it for the table of usage is not in it. */
-export function rowOf({ state, shape, open }: BucketRecord, signatureOf: SignatureOf): StraightRow {
+export function rowOf(record: BucketRecord, signatureOf: SignatureOf): StraightRow {
+  const { state, open } = record;
+  const { text } = formOf(record);
   const { epochMs, renewAtMs, validUntilMs, writtenMs, origin } = state;
   return {
-    signature: signatureOf(shape.text),
-    limitsText: shape.text,
+    signature: signatureOf(text),
+    limitsText: text,
     epochMs,
     renewAtMs,
     validUntilMs: orNever(validUntilMs),
@@ -28,8 +30,33 @@ export function rowOf({ state, shape, open }: BucketRecord, signatureOf: Signatu
     metMs: origin.changedMs ?? origin.asOfMs,
     hourMs: open.hourMs,
     requests: open.requests,
-    levels: state.limits.map((limit, i) => levelOf(limit, open.counted[i] as number)),
+    levels: [
+      ...state.limits.map((limit, i) => levelOf(limit, open.counted[i] as number)),
+      ...state.limits.flatMap(sliceLevels),
+    ],
   };
+}
+
+/** Slots that are held, as levels that are never short and count nothing. */
+function sliceLevels(limit: LimitState): readonly StraightLevel[] {
+  return limit.slices.map(({ endMs, heldMilli }) => ({
+    ...{
+      name: `${limit.name}@${endMs}`,
+      capacityMilli: MILLI_MAX,
+      refillAmountMilli: 0,
+      refillPeriodMs: 1_000,
+      soft: true,
+    },
+    ...{
+      windowMs: SLICE,
+      tokensMilli: heldMilli,
+      remainder: 0,
+      countedMilli: null,
+      windowStartMs: null,
+      topUpMilli: 0,
+    },
+    resets: beginningOf(limit),
+  }));
 }
 
 function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitState, counted: number): StraightLevel {
@@ -66,7 +93,8 @@ function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
 }
 
 /** The record of a row whose limits are known; undefined: its numbers are damaged. */
-export function recordOf(shape: Shape, row: RowNumbers): BucketRecord | undefined {
+export function recordOf(form: RowForm, row: RowNumbers): BucketRecord | undefined {
+  const { shape, slices } = form;
   const limits = shape.limits.map(({ name, limit, terms, configured, isQuota, ...past }, i): LimitState => {
     const quota = {
       windowStartMs: row.windows[i] ?? undefined,
@@ -81,7 +109,7 @@ export function recordOf(shape: Shape, row: RowNumbers): BucketRecord | undefine
       tokensMilli: row.tokensMilli[i] as number,
       remainder: row.remainders[i] as number,
       quota: isQuota ? quota : undefined,
-      slices: NO_SLICES,
+      slices: slicesIn(form, i, row.tokensMilli),
       part: undefined,
       rememberUntilMs: past.rememberUntilMs,
       resetsBefore: past.resetsBefore,
@@ -101,7 +129,7 @@ export function recordOf(shape: Shape, row: RowNumbers): BucketRecord | undefine
   });
   const counted = limits.map((_, i) => row.countedMilli[i] ?? Number.NaN);
   const open = { hourMs: row.hourMs, requests: row.requests, counted };
-  const isWhole = row.tokensMilli.length === limits.length && Number.isSafeInteger(row.hourMs);
+  const isWhole = row.tokensMilli.length === limits.length + slices.length && Number.isSafeInteger(row.hourMs);
   return isWhole && isSound(state, open) ? { state, shape, open, left: NONE } : undefined;
 }
 
@@ -112,11 +140,11 @@ export function recordOfRow(
   calendar: CronCheck,
 ): BucketRecord {
   const damaged = (damage: Damage) => new ItemUnreadable({ bucket, shard: 0 }, damage);
-  const shape = shapeFrom(row.limitsText, calendar);
-  if (shape === undefined) {
+  const form = formFrom(row.limitsText, calendar);
+  if (form === undefined) {
     throw damaged({ attribute: "limits", value: row.limitsText, wants: "limits as JSON" });
   }
-  const record = recordOf(shape, numbersOf(row));
+  const record = recordOf(form, numbersOf(row));
   if (record === undefined) throw damaged({ ...LEVEL_DAMAGE, value: row.levels.map((level) => level.tokensMilli) });
   return record;
 }
@@ -129,12 +157,13 @@ export function withLevels(
   validUntilMs: number | null | undefined,
 ): BucketState {
   const { state } = record;
+  const form = formOf(record);
   const limits = state.limits.map((limit, i): LimitState => {
     const quota =
       limit.quota === undefined || windows === undefined
         ? limit.quota
         : { ...limit.quota, windowStartMs: windows[i] ?? undefined };
-    return { ...limit, tokensMilli: tokensMilli[i] as number, quota };
+    return { ...limit, tokensMilli: tokensMilli[i] as number, quota, slices: slicesIn(form, i, tokensMilli) };
   });
   const until = validUntilMs === undefined ? state.validUntilMs : (validUntilMs ?? Number.POSITIVE_INFINITY);
   return bucketState({ ...state, limits, validUntilMs: until });
@@ -147,6 +176,8 @@ export function shadowedAt(
 ): readonly string[] {
   return shadowed.map((place) => (limits[place] as LimitState).name);
 }
+/** In place of the length of a window, so that a store knows what is held from what is left. */
+const SLICE = -1;
 
 function orNever(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null;

@@ -19,6 +19,7 @@ import type {
   MaybePromise,
   Operation,
   OperationReply,
+  RenewReply,
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
@@ -40,8 +41,9 @@ export type OpenStore = () => MaybePromise<{
  * - `generation`: it cannot tell that configuration changed.
  * - `pastHours`: usage of an hour that is over is final; what a clock that is behind takes counts in the open hour.
  * - `thresholds`: it keeps no marks of what was told of a limit (`notifyAt`), and such limits are refused.
+ * - `slots`: it refuses limits on how many are at once.
  */
-export type Gap = "generation" | "pastHours" | "thresholds";
+export type Gap = "generation" | "pastHours" | "thresholds" | "slots";
 
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {
@@ -186,6 +188,19 @@ export class TestedNamespace {
   /** Gives back what was taken with this ticket, not with the last one. */
   giveBack(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
     return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
+  }
+
+  /** Gives slots back that were used. */
+  settle(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
+    const context = { nowMs, timeoutMs: 60_000, slotsUsed: true } as const;
+    return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), context);
+  }
+
+  /** Holds slots of this ticket for as long again: for the time that the claim says, where it says one. */
+  renew(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): MaybePromise<RenewReply> {
+    const { holdMs } = claim;
+    const held = { ...this.#held(claim), ticket, ...(holdMs === undefined ? {} : { holdMs }) };
+    return this.scope.buckets.renew(held, amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
   }
 
   topUp(claim: Claim, tokens: Tokens, nowMs: number, key?: string): MaybePromise<OperationReply> {

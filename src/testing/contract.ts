@@ -8,6 +8,8 @@ import { configContract } from "./contract-config.ts";
 import { entityContract } from "./contract-entities.ts";
 import { floorsContract } from "./contract-floors.ts";
 import { giveBackContract } from "./contract-give-back.ts";
+import { holdsContract } from "./contract-holds.ts";
+import { changedHoldsContract } from "./contract-holds-changed.ts";
 import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
 import { leaseChangeContract } from "./contract-lease-changes.ts";
@@ -52,6 +54,10 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
+  if (!suite.gaps.has("slots")) {
+    under("how many are at once", holdsContract);
+    under("how many are at once, when limits change", changedHoldsContract);
+  }
   under("thresholds", thresholdsContract);
   under("shadow limits", shadowContract);
   under("configuration", configContract);

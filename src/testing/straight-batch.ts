@@ -8,6 +8,7 @@ import { countName } from "../domain/usage-counters.ts";
 import type {
   Batch,
   BatchClaim,
+  BatchPin,
   BatchRequest,
   ClaimLevels,
   LeftUsage,
@@ -108,8 +109,9 @@ export class BatchWork {
 
   #claimed(request: BatchRequest, claim: BatchClaim): ClaimLevels | "again" | "gone" | "tooDeep" | "short" {
     const working = this.#rows[claim.bucket];
-    if (working === undefined || (request.kind === "credit" && working.version === 0 && !working.isChanged)) {
-      return request.kind === "credit" ? "gone" : "again";
+    const isBack = request.kind === "credit" || request.kind === "renew";
+    if (working === undefined || (isBack && working.version === 0 && !working.isChanged)) {
+      return isBack ? "gone" : "again";
     }
     const isUnborn = working.version === 0 && !working.isChanged;
     const isEarlier = isUnborn && request.nowMs < working.row.epochMs;
@@ -119,7 +121,7 @@ export class BatchWork {
     }
     const { id } = working.key;
     const beside: Beside = { counted: [], passed: [] };
-    let outcome: StraightRow | "short" | "tooDeep" | typeof AGAIN;
+    let outcome: StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN;
     // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
     const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
     outcome = changed(row, request, claim, this.#batch.countsUsage, beside);
@@ -127,7 +129,7 @@ export class BatchWork {
       working.isShown = true;
       return "again";
     }
-    if (outcome === "short" || outcome === "tooDeep") return outcome;
+    if (outcome === "short" || outcome === "tooDeep" || outcome === "gone") return outcome;
     working.row = outcome;
     working.isChanged = true;
     const counted = this.#batch.countsUsage ? [...beside.counted, ...claim.strays] : [];
@@ -149,8 +151,9 @@ function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: Batc
   if (row.signature !== claim.signature || (counts && nowMs >= row.hourMs + HOUR_MS)) return false;
   const { origin } = claim;
   if (origin !== undefined && (origin.asOfMs !== row.asOfMs || origin.generation !== row.generation)) return false;
-  if (kind !== "credit") return nowMs < row.renewAtMs && claim.changedMs <= row.metMs;
-  return claim.bypass || (nowMs < (row.validUntilMs ?? Number.POSITIVE_INFINITY) && row.epochMs <= claim.judgedMs);
+  if (claim.judgedMs !== null && row.epochMs > claim.judgedMs) return false;
+  if (kind === "take" || kind === "debit") return nowMs < row.renewAtMs && claim.changedMs <= row.metMs;
+  return claim.bypass || nowMs < (row.validUntilMs ?? Number.POSITIVE_INFINITY);
 }
 
 /** The row after a claim that it is straight for. */
@@ -160,17 +163,44 @@ function changed(
   claim: BatchClaim,
   counts: boolean,
   beside: Beside,
-): StraightRow | "short" | "tooDeep" | typeof AGAIN {
+): StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN {
   let { validUntilMs, renewAtMs } = row;
-  let [isShort, isDeep, isFull] = [false, false, false];
+  let [isShort, isDeep, isFull, isLost] = [false, false, false, false];
+  const isBack = kind === "credit" || kind === "renew";
+  /** What slices gain and lose, by their levels. */
+  const moved = new Map<number, number>();
+  const move = (i: number, milli: number) => moved.set(i, (moved.get(i) ?? 0) + milli);
+  const heldIn = (i: number) => (row.levels[i] as StraightLevel).tokensMilli + (moved.get(i) ?? 0);
+  const back = (level: StraightLevel, i: number, asked: number): number => {
+    const pin = claim.pins?.[i];
+    if (typeof pin === "object" && "from" in pin) {
+      if (heldIn(pin.from) < asked) return level.tokensMilli;
+      move(pin.from, -asked);
+      return level.tokensMilli + asked;
+    }
+    if (typeof pin === "object" && "into" in pin) {
+      if (heldIn(i) < asked) isLost = true;
+      else {
+        move(i, -asked);
+        move(pin.into, asked);
+      }
+      return level.tokensMilli;
+    }
+    return givenBack(level, pin, asked);
+  };
+  const skipped = new Set<number>();
   const levels = row.levels.map((level, i): StraightLevel => {
     const asked = claim.amounts[i];
-    if (asked === null || asked === undefined) return level;
+    if (asked === null || asked === undefined || skipped.has(i)) return level;
+    const pin = claim.pins?.[i];
+    const isKept = pin === "skipUsed" || (typeof pin === "object" && "from" in pin && pin.isUsed);
     const countedMilli =
-      counts && asked !== 0 ? (level.countedMilli ?? 0) + (kind === "credit" ? -asked : asked) : level.countedMilli;
+      counts && asked !== 0 && level.windowMs >= 0 && !isKept
+        ? (level.countedMilli ?? 0) + (isBack ? -asked : asked)
+        : level.countedMilli;
     if (!Number.isSafeInteger(countedMilli ?? 0)) isFull = true;
     if (claim.bypass) return { ...level, countedMilli };
-    if (kind === "credit") return { ...level, countedMilli, tokensMilli: givenBack(level, claim, i, asked) };
+    if (isBack) return { ...level, countedMilli, tokensMilli: back(level, i, asked) };
     const elapsedMs = nowMs - row.epochMs;
     const tokensMilli = level.soft
       ? (debit(level, level, elapsedMs, asked) ?? level.tokensMilli)
@@ -179,7 +209,10 @@ function changed(
           ? take(level, level, elapsedMs, asked)
           : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
-    if (tokensMilli === undefined && kind === "take" && claim.shadows.includes(i)) {
+    const shadow = kind === "take" ? claim.shadows.find(({ place }) => place === i) : undefined;
+    if (tokensMilli === undefined && shadow !== undefined) {
+      // What would be taken of it is not held in its slice either, which stands behind it.
+      if (shadow.slice !== undefined) skipped.add(shadow.slice);
       beside.passed.push(i);
       beside.counted.push({ limit: countName("wouldRefuse", level.name), milli: 1000 });
       return level;
@@ -193,13 +226,18 @@ function changed(
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
       beside.counted.push({ limit: countName("overdrafts", level.name), milli: 1000 });
     }
-    if (level.windowMs === 0 || level.windowStartMs !== null || asked <= 0) return after;
+    if (level.windowMs <= 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);
     validUntilMs = Math.min(validUntilMs ?? Number.POSITIVE_INFINITY, windowStartMs + level.windowMs);
     renewAtMs = Math.min(renewAtMs, validUntilMs);
     return { ...after, windowStartMs };
   });
   if (isFull) return AGAIN;
+  if (isLost) return "gone";
+  for (const [i, milli] of moved) {
+    const level = levels[i] as StraightLevel;
+    levels[i] = { ...level, tokensMilli: level.tokensMilli + milli };
+  }
   if (isDeep) return "tooDeep";
   if (isShort) return "short";
   const writtenMs = isNoted ? Math.max(row.writtenMs ?? nowMs, nowMs) : row.writtenMs;
@@ -207,10 +245,10 @@ function changed(
   return { ...row, levels, validUntilMs, renewAtMs, writtenMs, requests };
 }
 
-function givenBack(level: StraightLevel, { pins }: BatchClaim, i: number, milli: number): number {
-  const pin = pins?.[i];
+function givenBack(level: StraightLevel, pin: BatchPin | string | undefined, milli: number): number {
   const isOfPeriod =
-    pin === undefined || (pin !== "skip" && pin.resets === level.resets && pin.windowStartMs === level.windowStartMs);
+    pin === undefined ||
+    (typeof pin === "object" && pin.resets === level.resets && pin.windowStartMs === level.windowStartMs);
   return isOfPeriod ? credit(level, milli) : level.tokensMilli;
 }
 

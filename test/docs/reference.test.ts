@@ -12,6 +12,7 @@ import { GROUPS } from "../../scripts/reference/writes-stories.ts";
 import { whyOf } from "../../scripts/reference/writes-why.ts";
 import { UNITS } from "../../src/aggregator/metrics.ts";
 import { FACTORS } from "../../src/domain/amount-text.ts";
+import { HoldLost } from "../../src/domain/errors.ts";
 import { LIMIT_WORDS, limitOfText, textOfLimit } from "../../src/domain/limit-text.ts";
 import { DURATIONS, PERIODS } from "../../src/domain/limit-words.ts";
 import { RESETS } from "../../src/domain/reset-names.ts";
@@ -164,7 +165,7 @@ test("docs/reference/limits.md has every word, unit and reset, and no other", ()
 
 test("docs/reference/metrics.md has every metric of the service with its type and labels, and no other", () => {
   const [, table = ""] = read("docs/reference/metrics.md").split("## Prometheus");
-  const documented = [...table.matchAll(/^\| `(zae_limiter_\w+)` \| (\w+) \| ([^|]+) \|/gm)].map(
+  const documented = [...table.matchAll(/^\| `(zael?_\w+)` \| (\w+) \| ([^|]+) \|/gm)].map(
     ([, name = "", type = "", labels = ""]) => ({
       name,
       type,
@@ -183,9 +184,12 @@ function exercised(): Metrics {
   metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
+  metrics.heard(["degraded", { ...at, reason: "slots", cause: new HoldLost("The slots are held no more.") }]);
   metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
   metrics.heard(["waitBegan", at]);
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
+  metrics.heard(["threshold", { ...at, limit: "rpm", percent: 80, used: 8, capacity: 10, atMs: 0 }]);
+  metrics.webhookEnded("default", "delivered");
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;

@@ -13,7 +13,7 @@ resources:
   gpt-4:
     limits:
       rpm: { capacity: 100 }
-      tpm: { capacity: 20000, refill_amount: 10000, refill_period: 60, soft: true }
+      tpm: { capacity: 20000, refill_amount: 10000, refill_period: 60, soft: true, notify_at: [80, 95] }
       rpd: { capacity: 500, refill_period: 86400, shadow: true }
       month: { capacity: 1000000, reset_schedule: [{ cron: "0 0 1 * *", tz: Europe/Berlin }] }
       session: "500,after=5h"
@@ -52,13 +52,26 @@ test("the example of the design, piece by piece", () => {
       piece: { what: "limits", level: "resource", resource: "gpt-4" },
       value: [
         drip("rpm", 100),
-        { ...drip("tpm", 20_000, 10_000), soft: true },
+        { ...drip("tpm", 20_000, 10_000), soft: true, notifyAt: [80, 95] },
         { ...drip("rpd", 500, 500, 86_400_000), shadow: true },
         { ...drip("month", 1_000_000, 0, 1_000), reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } },
         { ...drip("session", 500, 0, 1_000), resetAfterMs: 18_000_000 },
       ],
     },
     { piece: { what: "access", level: "resource", resource: "gpt-4" }, value: "enforce" },
+  ]);
+});
+
+test("slots are a map with a hold, or a text with one", () => {
+  const limits =
+    "{ parallel: { capacity: 10, hold_seconds: 60, soft: true, schedule: [{ cron: '* 9 * * *', capacity: 4 }] }, jobs: 4@5m }";
+  const [piece] = parseManifest(`resources: { a: { limits: ${limits} } }`).pieces;
+  assert.deepEqual((piece as { value: readonly Limit[] }).value, [
+    {
+      ...drip("parallel", 10, 0, 1_000),
+      ...{ holdMs: 60_000, soft: true, schedule: [{ cron: "* 9 * * *", tz: "UTC", capacity: 4 }] },
+    },
+    { ...drip("jobs", 4, 0, 1_000), holdMs: 300_000 },
   ]);
 });
 
@@ -195,6 +208,14 @@ const WRONG: readonly (readonly [
   [
     limit("{ capacity: 5, refill_amount: 5, reset_after_seconds: 60 }"),
     ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has a reset and refill_amount 5/] as const),
+  ],
+  [
+    limit("{ capacity: 5, hold_seconds: 60, reset_after_seconds: 60 }"),
+    ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has hold_seconds and reset_after_seconds/] as const),
+  ],
+  [
+    limit("{ capacity: 5, hold_seconds: 60, burst: 9 }"),
+    ...(["limit_invalid", 4, 12, "/resources/a/limits/rpm", /has hold_seconds and burst/] as const),
   ],
   [
     limit('{ capacity: 5, reset_after_seconds: 60, reset_schedule: [{ cron: "0 0 1 * *" }] }'),

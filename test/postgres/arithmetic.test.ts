@@ -7,7 +7,14 @@ import { TAKE_FUNCTION } from "../../src/adapters/postgres/take-function.ts";
 import { levelMilli } from "../../src/bucket/level.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { epochAgeMaxMs } from "../../src/domain/limit-set.ts";
-import type { Batch, BatchClaim, BatchReply, BatchRequest, StraightLevel } from "../../src/ports/batch-store.ts";
+import type {
+  Batch,
+  BatchClaim,
+  BatchReply,
+  BatchRequest,
+  LevelPin,
+  StraightLevel,
+} from "../../src/ports/batch-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { StraightStore } from "../../src/testing/straight-store.ts";
 import { openSchema } from "./kit.ts";
@@ -21,6 +28,7 @@ interface Case {
   readonly elapsedMs: number;
   readonly levels: readonly StraightLevel[];
   readonly amounts: readonly (number | null)[];
+  readonly pins?: BatchClaim["pins"];
 }
 
 /** As many as a limiter sends in one statement. The arrays of more are what such a statement spends its time with. */
@@ -43,9 +51,9 @@ function batchOf(all: readonly Case[]): Batch {
         },
       },
     })),
-    requests: all.map(({ kind, elapsedMs, amounts }, i): BatchRequest => {
+    requests: all.map(({ kind, elapsedMs, amounts, pins }, i): BatchRequest => {
       const claim: BatchClaim = {
-        ...{ bucket: i, signature: "s", changedMs: -1, origin: undefined, amounts, bypass: false, pins: undefined },
+        ...{ bucket: i, signature: "s", changedMs: -1, origin: undefined, amounts, bypass: false, pins },
         shadows: [],
         leavePercent: 0,
         ...{ judgedMs: T0 + elapsedMs, strays: [], lost: undefined },
@@ -59,7 +67,7 @@ function batchOf(all: readonly Case[]): Batch {
 function birthOf(batch: Batch): Batch {
   const requests = batch.requests.map((request): BatchRequest => {
     const [claim] = request.claims as [BatchClaim];
-    const none = { ...claim, amounts: claim.amounts.map(() => null), judgedMs: T0 };
+    const none = { ...claim, amounts: claim.amounts.map(() => null), pins: undefined, judgedMs: T0 };
     return { ...request, kind: "take", nowMs: T0, claims: [none] };
   });
   return { ...batch, requests };
@@ -119,6 +127,60 @@ function randomCase(random: SeededRandom): Case {
   return { kind: random.pick(["take", "take", "take", "debit", "credit"]), elapsedMs, levels, amounts };
 }
 
+/** Limits of so many at once, each with slices: taken from, given back to, renewed. */
+function randomSlots(random: SeededRandom): Case {
+  const limits = Array.from({ length: random.integer(1, 3) }, (_, i): StraightLevel => {
+    const capacityMilli = 1_000 * random.integer(1, 20);
+    return {
+      ...{ name: `slots-${i}`, capacityMilli, refillAmountMilli: 0, refillPeriodMs: 1_000, soft: random.chance(0.2) },
+      ...{ windowMs: 0, tokensMilli: random.integer(-2_000, capacityMilli), remainder: 0, countedMilli: null },
+      ...{ windowStartMs: null, topUpMilli: 0, resets: 7 },
+    };
+  });
+  const slices = Array.from(
+    { length: random.integer(2, 5) },
+    (_, i): StraightLevel => ({
+      ...{
+        name: `slots-0@${i}`,
+        capacityMilli: 9_007_199_254_740_991,
+        refillAmountMilli: 0,
+        refillPeriodMs: 1_000,
+        soft: true,
+      },
+      ...{
+        windowMs: -1,
+        tokensMilli: random.pick([0, 1_000, random.integer(0, 9_000)]),
+        remainder: 0,
+        countedMilli: null,
+      },
+      ...{ windowStartMs: null, topUpMilli: 0, resets: 7 },
+    }),
+  );
+  const levels = [...limits, ...slices];
+  const kind = random.pick(["take", "take", "credit", "credit", "renew"] as const);
+  const sliceAt = () => limits.length + random.integer(0, slices.length - 1);
+  const amounts: (number | null)[] = levels.map(() => null);
+  const pins: LevelPin[] = levels.map(() => undefined);
+  if (kind === "renew") {
+    const into = sliceAt();
+    for (const [i] of slices.entries()) {
+      const from = limits.length + i;
+      if (from === into || random.chance(0.4)) continue;
+      amounts[from] = random.pick([1_000, random.integer(0, 5_000)]);
+      pins[from] = { into };
+    }
+  } else {
+    for (const [i] of limits.entries()) {
+      const milli = random.pick([0, 1_000, random.integer(0, 9_000)]);
+      const slice = sliceAt();
+      amounts[i] = milli;
+      if (kind === "take") amounts[slice] = (amounts[slice] ?? 0) - milli;
+      else pins[i] = random.pick([{ from: slice, isUsed: random.chance(0.5) }, "skip", "skipUsed", undefined]);
+    }
+  }
+  return { kind, elapsedMs: random.integer(0, 60_000), levels, amounts, pins: kind === "take" ? undefined : pins };
+}
+
 interface Vector {
   readonly fn: string;
   readonly raises?: string;
@@ -135,6 +197,18 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
     let limits = 0;
     while (limits < 100_000) {
       const all = Array.from({ length: BATCH }, () => randomCase(random));
+      for (const { levels } of all) limits += levels.length;
+      const { count, first } = await differences(connection, all);
+      assert.equal(count, 0, first);
+    }
+    await connection.close();
+  });
+
+  test("20,000 limits of slots: taken, given back into their slice, renewed, the same as by the model", async () => {
+    const connection = await opened();
+    const random = new SeededRandom(29);
+    for (let limits = 0; limits < 20_000; ) {
+      const all = Array.from({ length: BATCH }, () => randomSlots(random));
       for (const { levels } of all) limits += levels.length;
       const { count, first } = await differences(connection, all);
       assert.equal(count, 0, first);
@@ -189,6 +263,11 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
     ["forgets the brim", "least(f_tokens[k], f_capacity[k] - refilled) - asked", "f_tokens[k] - asked"],
     ["forgets what was left over", "(elapsed * f_amount[k] + f_remainder[k])", "(elapsed * f_amount[k])"],
     ["lets a credit pass 2^53", "least(safe_max, f_tokens[k] + asked)", "f_tokens[k] + asked"],
+    ["frees slots that its slice does not hold", "IF f_tokens[h] >= asked THEN", "IF true THEN"],
+    ["frees slots and leaves them in their slice", "f_tokens[h] := f_tokens[h] - asked; f_tokens[k]", "f_tokens[k]"],
+    ["renews slots that are not held", "IF f_tokens[k] >= asked THEN", "IF true THEN"],
+    ["renews slots and keeps the hold of before", "f_tokens[k] := f_tokens[k] - asked; f_tokens[h]", "f_tokens[h]"],
+    ["counts slots that were used as unused", "NOT IN (-3, -4)", "NOT IN (-4)"],
   ];
   for (const [name, from, to] of MUTANTS) {
     test(`a take that ${name} is found`, async () => {
@@ -200,7 +279,7 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
       for (let tries = 0; tries < 100 && found === 0; tries++) {
         const { count } = await differences(
           connection,
-          Array.from({ length: BATCH }, () => randomCase(random)),
+          Array.from({ length: BATCH }, (_, i) => (i % 2 === 0 ? randomCase(random) : randomSlots(random))),
         );
         found = count;
       }

@@ -10,6 +10,7 @@ import { VersionError } from "../../domain/errors.ts";
 import type { KindStored } from "../../domain/kinds/kind.ts";
 import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { notifyAtOf } from "../../domain/limit-numbers.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import { type Decoded, decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
@@ -61,7 +62,7 @@ export function decodePolicy(item: Attributes | undefined): StoredConfig | undef
 }
 
 export function hasLimits(item: Attributes | undefined): boolean {
-  return item !== undefined && Object.keys(item).some((name) => /^[lw]_.+_cp$/.test(name));
+  return item !== undefined && Object.keys(item).some((name) => LIMIT_CAPACITY.test(name));
 }
 
 /** What an item said of limits over time; undefined where nothing is known of that, or limits were set without it since. */
@@ -151,7 +152,7 @@ export const FLAGS = [
 
 const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
 const OWN = STORED.map(({ attribute }) => attribute).join("|");
-const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|counts)$`);
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|na|counts)$`);
 const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
@@ -179,20 +180,23 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule } = limit;
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
     const kind = storedOf(limit);
     const own = kind?.encoded(limit);
     const zone = formOf(limit)?.zone(limit);
     const names = configNamesOf(name, kind?.prefix ?? "l");
     attributes[names.cp] = { N: String(capacity) };
-    attributes[names.ra] = { N: String(refillAmount) };
-    attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
+    if (kind?.prefix !== SLOTS) {
+      attributes[names.ra] = { N: String(refillAmount) };
+      attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
+    }
     if (kind !== undefined && own !== undefined) {
       attributes[names[kind.attribute]] = typeof own === "number" ? { N: String(own) } : { S: own };
     }
     if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
     if (shadow) attributes[names.sh] = { BOOL: true };
+    if (notifyAt !== undefined) attributes[names.na] = { S: notifyAt.join(",") };
     if (schedule !== undefined) {
       const { compact, tz } = encodeSchedule(schedule);
       attributes[names.sched] = { S: compact };
@@ -215,7 +219,7 @@ function limitsIn(item: Attributes): readonly Limit[] {
   for (const attribute in item) {
     const [, prefix, name] = LIMIT_CAPACITY.exec(attribute) ?? [];
     if (prefix === undefined || name === undefined) continue;
-    if (found.has(name)) throw unreadable(item, `limit "${name}" is stored both as a rate and as a session quota`);
+    if (found.has(name)) throw unreadable(item, `limit "${name}" is stored as limits of two kinds`);
     found.set(name, limitIn(item, name, prefix as Prefix));
   }
   const listed = item[LIMIT_ORDER]?.S?.split(",") ?? [];
@@ -224,6 +228,9 @@ function limitsIn(item: Attributes): readonly Limit[] {
 }
 
 type Prefix = KindStored["prefix"];
+
+/** Of limits on how many are at once, to which nothing comes back by time. */
+const SLOTS: Prefix = "p";
 
 function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   const names = configNamesOf(name, prefix);
@@ -235,6 +242,9 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
   const counts = item[names.counts]?.S;
   const sched = item[names.sched]?.S;
+  const told = item[names.na]?.S;
+  const notifyAt = told === undefined ? undefined : notifyAtOf(told, ",");
+  if (told !== undefined && notifyAt === undefined) throw unreadable(item, `"${names.na}" is "${told}"`);
   const fields = STORED.filter((kind) => kind.prefix === prefix).map((kind) => {
     const attribute = names[kind.attribute];
     const own = kind.type === "number" ? whole(attribute) : item[attribute]?.S;
@@ -243,12 +253,13 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   return Object.freeze({
     name,
     capacity: whole(names.cp),
-    refillAmount: whole(names.ra),
-    refillPeriodMs: whole(names.rp) * 1000,
+    refillAmount: prefix === SLOTS ? 0 : whole(names.ra),
+    refillPeriodMs: prefix === SLOTS ? 1000 : whole(names.rp) * 1000,
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
     ...(item[names.sh]?.BOOL === true ? { shadow: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...Object.assign({}, ...fields),
   });
 }

@@ -106,6 +106,7 @@ export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
     soft: name("soft"),
     /** Ours: it is a shadow. */
     sh: name("sh"),
+    na: name("na"),
     /** Ours: the measure that it counts, where that is not its name. */
     counts: name("counts"),
   };

@@ -8,16 +8,17 @@ import type {
   ClaimLevels,
   DraftedLease,
   LeftUsage,
+  LevelPin,
   RequestReply,
   SeenRow,
   StraightRow,
 } from "../../ports/batch-store.ts";
 import { REQUESTS_COUNTER } from "../../stored/usage-counters.ts";
 
-const KINDS = { take: 1, debit: 2, credit: 3 } as const;
+const KINDS = { take: 1, debit: 2, credit: 3, renew: 3 } as const;
 
-/** A credit that is not given back has this in place of the number of its period, which is never negative. */
-const SKIPPED = -1;
+/** What of a credit stands in place of the number of its period, which is never negative; a level in place of its window, from 1 on. */
+const PINS = { skip: -1, from: -2, fromUsed: -3, skipUsed: -4, into: -5 } as const;
 
 interface TakeSettings {
   readonly durability: "normal" | "full";
@@ -29,7 +30,7 @@ interface TakeSettings {
 export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): unknown[] {
   const { namespaceId, lane, seq, buckets, requests, countsUsage, aheadMaxMs } = batch;
   const claims = requests.flatMap((request) => request.claims);
-  const isCredited = requests.some(({ kind }) => kind === "credit");
+  const isCredited = claims.some(({ pins }) => pins !== undefined);
   return [
     ...[namespaceId, lane, seq, durability, lockMs, aheadMaxMs ?? null, countsUsage],
     texts(buckets.map(({ key }) => key.entityId)),
@@ -44,7 +45,7 @@ export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): 
     texts(claims.map(({ signature }) => signature)),
     numbers(claims.map(({ changedMs }) => changedMs)),
     numbersUnless(!claims.some(({ bypass }) => bypass), () => claims.map(({ bypass }) => bypass)),
-    numbersUnless(!isCredited, () => claims.map(({ judgedMs }) => judgedMs)),
+    numbersUnless(!claims.some(({ judgedMs }) => judgedMs !== null), () => claims.map(({ judgedMs }) => judgedMs)),
     numbers(claims.map(({ amounts }) => amounts.length)),
     numbers(claims.flatMap(({ amounts }) => amounts)),
     numbersUnless(!isCredited, () => claims.flatMap(pinsOf).map(({ resets }) => resets)),
@@ -71,11 +72,14 @@ export const TAKE_TEXT = `SELECT @.take_1(${TYPES.map((type, i) =>
 ).join(", ")}) AS answer`;
 
 function pinsOf({ amounts, pins }: BatchClaim) {
-  return amounts.map((_, i) => {
-    const pin = pins?.[i];
-    if (pin === undefined) return { resets: null, windowStartMs: null };
-    return pin === "skip" ? { resets: SKIPPED, windowStartMs: null } : pin;
-  });
+  return amounts.map((_, i) => pinNumbers(pins?.[i]));
+}
+
+function pinNumbers(pin: LevelPin): { readonly resets: number | null; readonly windowStartMs: number | null } {
+  if (pin === undefined) return { resets: null, windowStartMs: null };
+  if (typeof pin === "string") return { resets: PINS[pin], windowStartMs: null };
+  if ("from" in pin) return { resets: pin.isUsed ? PINS.fromUsed : PINS.from, windowStartMs: pin.from + 1 };
+  return "into" in pin ? { resets: PINS.into, windowStartMs: pin.into + 1 } : pin;
 }
 
 function broughtText(buckets: readonly BatchBucket[]): string | null {
@@ -168,7 +172,7 @@ export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number
 
 /**
  * What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
- * percent must be left, `h` the places of shadows.
+ * percent must be left, `h` the places of shadows, each with that of the slice in which it would be held, or 0.
  */
 function extrasText(claims: readonly BatchClaim[]): string | null {
   const extras: Record<string, unknown> = {};
@@ -178,7 +182,11 @@ function extrasText(claims: readonly BatchClaim[]): string | null {
     if (strays.length > 0) extras[`s${i + 1}`] = strays.map(({ limit, milli }) => [limit, String(milli)]);
     if (lost !== undefined) extras[`l${i + 1}`] = leftRows([lost]);
     if (leavePercent > 0) extras[`f${i + 1}`] = leavePercent;
-    if (shadows.length > 0) extras[`h${i + 1}`] = shadows.map((place) => place + 1);
+    if (shadows.length > 0) {
+      extras[`h${i + 1}`] = Object.fromEntries(
+        shadows.map(({ place, slice }) => [place + 1, slice === undefined ? 0 : slice + 1]),
+      );
+    }
     isAny ||= origin !== undefined || strays.length + shadows.length > 0 || lost !== undefined || leavePercent > 0;
   }
   return isAny ? JSON.stringify(extras) : null;

@@ -22,7 +22,11 @@ const marks = plain({
 /** A limit of any kind, with a window, and soft, as often as not. The codec reads none of it but the kind. */
 const limit: fc.Arbitrary<LimitState> = plain({
   name: fc.stringMatching(/^[a-z][a-z0-9_.-]{0,10}$/),
-  kind: fc.constantFrom("drip", "calendar", "session"),
+  kind: fc.constantFrom("drip", "calendar", "session", "concurrent"),
+  // Also of a limit that is another kind meanwhile.
+  slices: fc.uniqueArray(plain({ place: fc.nat(7), endMs: natural, heldMilli: natural }), {
+    selector: ({ place }) => place,
+  }),
   soft: fc.boolean(),
   scale: fc.option(fc.integer({ min: 1, max: 9_999 }).map((perMille) => perMille / 1000)),
   terms: plain({ capacityMilli: natural, refillAmountMilli: natural, refillPeriodMs: natural.map((n) => n + 1) }),
@@ -33,7 +37,20 @@ const limit: fc.Arbitrary<LimitState> = plain({
   rememberUntilMs: fc.oneof(fc.constant(0), natural),
   resetsBefore: fc.oneof(fc.constant(0), natural),
 }).map(
-  ({ name, kind, soft, scale, terms, configured, tokensMilli, remainder, quota, rememberUntilMs, resetsBefore }) => {
+  ({
+    name,
+    kind,
+    slices,
+    soft,
+    scale,
+    terms,
+    configured,
+    tokensMilli,
+    remainder,
+    quota,
+    rememberUntilMs,
+    resetsBefore,
+  }) => {
     const drips = kind === "drip";
     const definition: Limit = {
       name,
@@ -44,10 +61,12 @@ const limit: fc.Arbitrary<LimitState> = plain({
       ...(scale === null ? {} : { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Europe/Berlin", scale }] }),
       ...(kind === "calendar" ? { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } } : {}),
       ...(kind === "session" ? { resetAfterMs: 18_000_000 } : {}),
+      ...(kind === "concurrent" ? { holdMs: 60_000 } : {}),
     };
     const own = drips ? undefined : quota;
     const state = { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own };
-    return { ...state, slices: NO_SLICES, part: undefined, rememberUntilMs, resetsBefore };
+    const held = slices.toSorted((a, b) => a.place - b.place);
+    return { ...state, slices: held, part: undefined, rememberUntilMs, resetsBefore };
   },
 );
 

@@ -1,5 +1,5 @@
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
-import { NO_SLICES } from "../../domain/holds.ts";
+import { NO_SLICES, SLICES_MAX, type Slice } from "../../domain/holds.ts";
 import { isSound } from "../../stored/bucket-record.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import type { Shape } from "../../stored/shape.ts";
@@ -9,6 +9,7 @@ import type { Shape } from "../../stored/shape.ts";
  *
  *     epochMs, asOfMs, generation | NaN, requests, validUntilMs, then per limit: tokensMilli, remainder, counted | NaN,
  *     and for a quota: windowStartMs | NaN, topUpMilli, resets
+ *     and for a limit on how many are at once: endMs | NaN, heldMilli of the slice at each of its places
  *     and for a limit with `notifyAt`: the highest percentage that was told, or 0
  *
  * Doubles rather than text: they are read and written without parsing, and the row keeps its size, so that SQLite
@@ -17,11 +18,13 @@ import type { Shape } from "../../stored/shape.ts";
 const HEAD = 5;
 const PER_LIMIT = 3;
 const PER_QUOTA = 3;
+const PER_SLICE = 2;
 const DOUBLE = 8;
 
 /** How many doubles that is. */
-function lengthOf({ limits, quotaCount, tellingCount }: Shape): number {
-  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + tellingCount;
+function lengthOf({ limits, quotaCount, slotsCount, tellingCount }: Shape): number {
+  const slices = PER_SLICE * SLICES_MAX * slotsCount;
+  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slices + tellingCount;
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
@@ -36,7 +39,7 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
   for (let i = 0; i < limits.length; i++) {
-    const { tokensMilli, remainder, quota, limit, told } = limits[i] as LimitState;
+    const { tokensMilli, remainder, quota, slices, limit, told } = limits[i] as LimitState;
     view.setFloat64(at, tokensMilli, true);
     view.setFloat64(at + DOUBLE, remainder, true);
     view.setFloat64(at + 2 * DOUBLE, open.counted[i] as number, true);
@@ -46,6 +49,7 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
       view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
       view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
       at += PER_QUOTA * DOUBLE;
+      if (shape.limits[i]?.holdsSlots) at = writeSlices(view, at, slices);
     }
     if (limit.notifyAt === undefined) continue;
     view.setFloat64(at, told ?? 0, true);
@@ -66,7 +70,7 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, limit, terms, configured, isQuota, isTelling, told, ...past } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota, holdsSlots, isTelling, told, ...past } of shape.limits) {
     const { rememberUntilMs, resetsBefore } = past;
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
@@ -74,8 +78,9 @@ export function decoded(
     at += PER_LIMIT * DOUBLE;
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
+    const slices = holdsSlots ? slicesAt(view, at) : past.slices;
+    if (holdsSlots) at += PER_SLICE * SLICES_MAX * DOUBLE;
     const part = undefined;
-    const slices = NO_SLICES;
     const held = {
       ...{ name, limit, terms, configured, tokensMilli, remainder, quota, slices, part },
       ...{ rememberUntilMs, resetsBefore },
@@ -106,6 +111,27 @@ function quotaAt(view: DataView, at: number): LimitState["quota"] {
     topUpMilli: view.getFloat64(at + DOUBLE, true),
     resets: view.getFloat64(at + 2 * DOUBLE, true),
   };
+}
+
+/** Answers where the next limit begins. */
+function writeSlices(view: DataView, from: number, slices: readonly Slice[]): number {
+  const end = from + PER_SLICE * SLICES_MAX * DOUBLE;
+  for (let at = from; at < end; at += DOUBLE) view.setFloat64(at, Number.NaN, true);
+  for (const { place, endMs, heldMilli } of slices) {
+    view.setFloat64(from + PER_SLICE * place * DOUBLE, endMs, true);
+    view.setFloat64(from + (PER_SLICE * place + 1) * DOUBLE, heldMilli, true);
+  }
+  return end;
+}
+
+function slicesAt(view: DataView, from: number): readonly Slice[] {
+  const slices: Slice[] = [];
+  for (let place = 0; place < SLICES_MAX; place++) {
+    const endMs = view.getFloat64(from + PER_SLICE * place * DOUBLE, true);
+    if (Number.isNaN(endMs)) continue;
+    slices.push({ place, endMs, heldMilli: view.getFloat64(from + (PER_SLICE * place + 1) * DOUBLE, true) });
+  }
+  return slices.length === 0 ? NO_SLICES : slices;
 }
 
 interface Scratch {

@@ -12,7 +12,7 @@ import { allowUnknownOption, requireKnown } from "../known.ts";
 import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { durationMs, leavePercentOf, tokensOf } from "../values.ts";
+import { countOf, durationMs, leavePercentOf, tokensOf } from "../values.ts";
 
 interface AcquireOptions extends GlobalOptions {
   readonly consume?: readonly string[];
@@ -20,6 +20,7 @@ interface AcquireOptions extends GlobalOptions {
   readonly leavePercent?: string;
   readonly wait?: string;
   readonly giveBack?: boolean;
+  readonly holdMs?: string;
   readonly requestId?: string;
   readonly allowUnknown?: boolean;
 }
@@ -34,6 +35,7 @@ export const acquire: CommandFile<AcquireOptions> = {
       .option("--leave-percent <n>", "leave at least this many percent of every limit, 0 to 99")
       .option("--wait <duration>", "wait at most this long for the tokens")
       .option("--give-back", "give the tokens back at once")
+      .option("--hold-ms <ms>", "keep slots of concurrent limits this long; default: give them back at once")
       .option("--request-id <id>", "an id that events carry")
       .addOption(allowUnknownOption())
       .addHelpText(
@@ -51,6 +53,9 @@ export const acquire: CommandFile<AcquireOptions> = {
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const { consume, wait, requestId, allowUnknown } = options;
+    if (options.giveBack === true && options.holdMs !== undefined) {
+      throw new UsageError("--give-back and --hold-ms exclude each other; give one of them.");
+    }
     const request = {
       entityId,
       resource,
@@ -58,6 +63,7 @@ export const acquire: CommandFile<AcquireOptions> = {
       ...(options.also === undefined ? {} : { also: alsoOf(options.also) }),
       ...leavePercentOf(options.leavePercent),
       ...(wait === undefined ? {} : { wait: { maxMs: durationMs(wait, "--wait") } }),
+      ...(options.holdMs === undefined ? {} : { holdMs: countOf(options.holdMs, "--hold-ms") }),
       ...(requestId === undefined ? {} : { requestId }),
       signal: context.interrupted,
     };
@@ -81,25 +87,45 @@ type Taken =
     }
   | Pick<Refusal, "ok" | "statuses" | "primary" | "retryAfterMs">;
 
-/** Takes and settles, or gives back at once. A service charges without a lease where nothing is to be given back. */
+/**
+ * Takes and settles, or gives back at once; with a hold it does neither, and slots are free when that is over. A service charges without a
+ * lease where nothing is to be given back.
+ */
 async function taken(
   limiter: CommandLimiter,
-  request: Asked & { readonly signal: AbortSignal; readonly wait?: { readonly maxMs: number } },
+  request: Asked & {
+    readonly signal: AbortSignal;
+    readonly wait?: { readonly maxMs: number };
+    readonly holdMs?: number;
+  },
   givesBack: boolean,
 ): Promise<Taken> {
   const client = clientOf(limiter);
-  if (client === undefined) {
-    const outcome = await (limiter as unknown as RateLimiter).tryAcquire(request);
-    if (!outcome.ok) return outcome;
-    const { lease } = outcome;
-    await (givesBack ? lease.rollback() : lease.settle());
-    return { ok: true, lease: lease as unknown as LeaseView, remaining: lease.remaining };
-  }
-  const outcome = await client.tryAcquire(givesBack ? request : { ...request, holdMs: 0 });
+  const isHeld = request.holdMs !== undefined;
+  const outcome =
+    client === undefined
+      ? await (limiter as unknown as RateLimiter).tryAcquire(request)
+      : givesBack || isHeld
+        ? await client.tryAcquire(request)
+        : await chargedAtOnce(client, request);
   if (!outcome.ok) return outcome;
   const { lease } = outcome;
   if (givesBack) await lease.rollback();
+  else if (!isHeld && lease.status === "open") await lease.settle();
   return { ok: true, lease: lease as unknown as LeaseView, remaining: lease.remaining };
+}
+
+/** Slots cannot be charged at once: then there is a lease, which is settled. */
+async function chargedAtOnce(
+  client: NonNullable<ReturnType<typeof clientOf>>,
+  request: Parameters<typeof client.tryAcquire>[0],
+): ReturnType<typeof client.tryAcquire> {
+  try {
+    return await client.tryAcquire({ ...request, holdMs: 0 });
+  } catch (error) {
+    if (!(error instanceof ValidationError) || error.code !== "hold_needed") throw error;
+    return client.tryAcquire(request);
+  }
 }
 
 async function answered(context: CommandContext, options: GlobalOptions, outcome: Taken): Promise<number> {
@@ -186,12 +212,14 @@ function throwWhatItWould({ outcome, resource, reason = "", levels }: Explanatio
   if (off !== undefined) throw new ResourceDisabled({ entityId: off.entityId, resource, level: off.accessSource });
 }
 
+const ENDINGS: Readonly<Record<string, string>> = { settled: "", open: ", and held", rolledBack: ", and given back" };
+
 function grantedText(status: string, remaining: readonly Availability[]): string {
   const left = remaining.map(
     ({ entityId, resource, limit, available, capacity }) =>
       `  ${entityId} ${resource === TOTAL_RESOURCE ? `${resource}/` : ""}${limit}: ${tokensText(limit, available)} of ${tokensText(limit, capacity)} left\n`,
   );
-  return `Granted${status === "settled" ? "" : ", and given back"}.\n${left.join("")}`;
+  return `Granted${ENDINGS[status] ?? ENDINGS.rolledBack}.\n${left.join("")}`;
 }
 
 /** `RESOURCE:NAME=N`; a resource may have a ":" itself, so the last one counts. */

@@ -1,6 +1,6 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { definitionText, type ExplainedRow, rowsOf, sourceText } from "../explain-text.ts";
+import { definitionText, type ExplainedRow, rowsOf, slotLines, sourceText } from "../explain-text.ts";
 import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { ownLevel } from "../own-level.ts";
@@ -24,7 +24,7 @@ export const bucketShow: CommandFile<GlobalOptions> = {
         { title: "CAPACITY", text: ({ explained }) => tokensText(explained.limit, explained.capacity), right: true },
         { title: "FROM", text: ({ source }) => sourceText(source) },
       ]);
-      await printValue(context, options, { resource, ...own }, () => draw(rowsOf([own])));
+      await printValue(context, options, { resource, ...own }, () => `${draw(rowsOf([own]))}${slotLines([own])}`);
       return EXIT.done;
     }),
 };

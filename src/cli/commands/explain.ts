@@ -1,6 +1,14 @@
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { definitionText, type ExplainedRow, explainText, reasonsOf, rowsOf, sourceText } from "../explain-text.ts";
+import {
+  definitionText,
+  type ExplainedRow,
+  explainText,
+  reasonsOf,
+  rowsOf,
+  slotLines,
+  sourceText,
+} from "../explain-text.ts";
 import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
@@ -51,7 +59,7 @@ export const explain: CommandFile<ExplainOptions> = {
       const shadows = options.json ? "" : await shadowLines(limiter, levels, resource, Date.now());
       await printValue(context, options, explanation, () => {
         const rows = rowsOf(levels);
-        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${shadows}${reasonsOf(levels)}`;
+        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${slotLines(levels)}${shadows}${reasonsOf(levels)}`;
       });
       return options.exitCode === true && explanation.outcome !== "granted" ? EXIT.refused : EXIT.done;
     });

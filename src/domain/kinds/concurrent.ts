@@ -9,10 +9,10 @@ const NEVER_MS = Number.POSITIVE_INFINITY;
 
 export const HOLD_DEFAULT_MS = 60_000;
 export const HOLD_LEAST_MS = 1_000;
-const HOLD_MAX_MS = 86_400_000;
+export const HOLD_MAX_MS = 86_400_000;
 
 /** The most slots of a limit. */
-export const SLOTS_MAX = 1_000_000;
+const SLOTS_MAX = 1_000_000;
 
 export const CONCURRENT_RULES: KindRules = {
   refillsSteadily: false,

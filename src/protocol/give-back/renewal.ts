@@ -1,4 +1,5 @@
 import type { Amount } from "../../domain/amounts.ts";
+import { slotsOf } from "../../domain/renew-slots.ts";
 import type { CallContext, Held, RenewReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { called, jobOf } from "../process/call.ts";
@@ -15,6 +16,7 @@ export async function renew(
   lanes: ShardLanes,
   { held, amounts, asked }: { readonly held: Held; readonly amounts: readonly Amount[]; readonly asked: CallContext },
 ): Promise<RenewReply> {
+  if (slotsOf(held.ticket, amounts).length === 0) return { kind: "lost" };
   const call = called(context, asked);
   const job = jobOf(context, held, "renew", amounts, call);
   const outcome = await lanes.add(context.caches.of(held.bucket), 0, job, call.signal);

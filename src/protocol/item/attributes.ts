@@ -94,6 +94,11 @@ export interface LimitNames {
   readonly sh: string;
   /** The measure that it counts, where that is not its name. */
   readonly ct: string;
+  /** The percentages that are told of it, `80,95`. */
+  readonly na: string;
+  /** The highest that was told and in which period, `80@PERIOD`; and the number by which its writer knows it. On shard 0. */
+  readonly th: string;
+  readonly tb: string;
   /** The zone of a limit that is only remembered, where it differs from the item's. */
   readonly tz: string;
   /** Not forgotten, nor expired, before this instant; see `LimitState.rememberUntilMs`. */
@@ -148,6 +153,9 @@ export function namesOf(limit: string): LimitNames {
       soft: name("soft"),
       sh: name("sh"),
       ct: name("ct"),
+      na: name("na"),
+      th: name("th"),
+      tb: name("tb"),
       tz: name("tz"),
       ru: name("ru"),
     };

@@ -27,6 +27,7 @@ import {
   VU,
   WCU,
 } from "./attributes.ts";
+import { markIn } from "./mark-words.ts";
 
 /** What an attribute must be; the sentence goes on "..., not". */
 interface Rule {
@@ -158,6 +159,9 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   ru: INSTANT,
   sh: FROM_1,
   ct: TEXT,
+  na: TEXT,
+  th: { wants: "a percentage and its period", allows: (value) => markIn(value) !== undefined },
+  tb: WHOLE,
   sched: TEXT,
   ...Object.fromEntries(STORED.map(({ attribute, type }) => [attribute, type === "number" ? FROM_1 : TEXT])),
   tz: TEXT,

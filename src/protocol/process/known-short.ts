@@ -1,5 +1,7 @@
 import { fits } from "../../domain/bucket-questions.ts";
+import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { asksNever } from "../../domain/earliest.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
@@ -28,5 +30,15 @@ export function isKnownShort(
   if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
   // What can never fit is asked: another process may have bought, or raised the limit, and "never" must be certain.
   if (refusedAtMs < seen.atMs || fits(state, take, nowMs, leavePercent)) return false;
+  const besideSlots = take.filter(({ limit }) => !isOfSlots(state, limit));
+  if (ageMs >= SLOTS_MEMORY_MS && fits(state, besideSlots, nowMs, leavePercent)) return false;
   return !asksNever(state, take, leavePercent);
 }
+
+function isOfSlots(state: BucketState, limit: string): boolean {
+  const held = findLimit(state, limit);
+  return held !== undefined && rulesOf(held.limit).holdsSlots;
+}
+
+/** Others give slots back at any moment: who is short of nothing else is refused from memory for no longer than this. */
+const SLOTS_MEMORY_MS = 100;

@@ -14,6 +14,7 @@ import type { Doubt } from "../config/config-readings.ts";
 import type { ProtocolContext } from "../context.ts";
 import { type Drawn, isWhole, type Plan, type Whole } from "../decide/transact.ts";
 import type { Image } from "../item/codec.ts";
+import { takenOf } from "../marks/mark.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
@@ -56,7 +57,24 @@ export function takeTogether(
     unknown: unavailable,
     unread: rethrown,
   };
-  return transactPlan(context, plan, isCached(context, plan.buckets) ? "guess" : "reading");
+  const taken = transactPlan(context, plan, isCached(context, plan.buckets) ? "guess" : "reading");
+  return claims.some(({ set }) => set.isBeyondRates)
+    ? taken.then((answers) => looked(context, claims, answers, nowMs))
+    : taken;
+}
+
+/** A transaction shows no items: what it left is what was worked out for it. */
+function looked(
+  { marks }: ProtocolContext,
+  claims: readonly Claim[],
+  answers: readonly Answer[],
+  nowMs: number,
+): readonly Answer[] {
+  for (const [i, claim] of claims.entries()) {
+    const answer = answers[i];
+    if (answer?.kind === "taken") marks.look(claim, takenOf(claim.take, answer.ticket), answer.state, nowMs);
+  }
+  return answers;
 }
 
 /** Whether something is cached of every bucket, and none of them is split. */

@@ -1,5 +1,8 @@
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { isWhole } from "../../domain/limit-kinds.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
+import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { UNSEEN } from "../several/looks.ts";
@@ -40,7 +43,7 @@ export class JoinFirst {
   async #join(claim: Claim, claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
     const { caches, clock } = this.#context;
     const cache = caches.of(claim.bucket);
-    const joined = await joinInTime(this.#context, claim.bucket, call);
+    const joined = await this.#joined(claim, call);
     if (joined.kind === "done") return undefined;
     this.#background.resize(cache, 1, call.nowMs);
     if (joined.kind === "unavailable") return claims.map(() => joined);
@@ -51,6 +54,24 @@ export class JoinFirst {
     const { seen } = joined;
     const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
     return claims.map((one) => (one === claim && state !== undefined ? { kind: "contended", state } : UNSEEN));
+  }
+
+  /**
+   * Shards that go by different limits are not joined. Takes bring the limits of now to each of them; but slots are taken from no shard, and
+   * shadows decide by none, so for those that is done here.
+   */
+  async #joined({ bucket, set, origin }: Claim, call: Called): ReturnType<typeof joinInTime> {
+    const { clock } = this.#context;
+    const joined = await joinInTime(this.#context, bucket, call);
+    const decidesByAll = set.limits.some((limit) => rulesOf(limit).holdsSlots || limit.shadow === true);
+    if (joined.kind !== "not done" || !decidesByAll || clock.now() >= call.untilMs) return joined;
+    try {
+      await installLimits(this.#context, { bucket, set, origin, readingMs: call.nowMs, configConfirmed: false });
+    } catch (cause) {
+      if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
+      throw cause;
+    }
+    return joinInTime(this.#context, bucket, call);
   }
 }
 

@@ -40,7 +40,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
   return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
 }
 
-/** Whether a bucket may be split at all. */
+/** Whether a bucket may be split at all: not where something stands once for all of it, such as the window of a session. */
 function maySplit(images: readonly Image[]): boolean {
   return images.every(({ state }) => state.limits.every(({ limit, slices }) => !isWhole(limit) && slices.length === 0));
 }

@@ -8,11 +8,12 @@ import { putNew, WriteBuilder } from "../item/write-builder.ts";
 import { eachCounter } from "../usage/count-usage.ts";
 import { hourEndFor } from "../usage/hours.ts";
 import { keptUntil } from "./expiry.ts";
-import { always } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { traceOf, withLimit } from "./moves.ts";
+import { always } from "./piece.ts";
 import { countedBy, tracedParts } from "./sides.ts";
-import { writeLimit, writtenOf } from "./write-limit.ts";
+import { writtenOf } from "./write-limit.ts";
+import { writeLimit } from "./write-slots.ts";
 
 /** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {

@@ -1,5 +1,6 @@
 import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { DEEP_MILLI, type Fold, freed, HIGH_MILLI, isNeverCut, newIn, type Piece } from "./fold.ts";
+import { DEEP_MILLI, type Fold, HIGH_MILLI, newIn } from "./fold.ts";
+import { freed, isNeverCut, type Piece } from "./piece.ts";
 
 /**
  * What a rebase does to each limit, like `foldsOf`, for one in which a limit goes by several rules in turn. A soft limit that is made hard, a session that begins or

@@ -6,8 +6,9 @@ import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
-import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { type Fold, foldsOf } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
+import { cutAt, type Piece, pieceFor } from "./piece.ts";
 
 const Kinds = limitMakers(calendar);
 

@@ -1,19 +1,8 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { advanced, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
 import { fullestMilli } from "../../domain/limit-state.ts";
-
-/**
- * What becomes of the tokens of one limit, for all stored tokens from `from` to below `below`: something is added to them,
- * or they become a certain number, whatever they were. Bounds that are undefined do not bind.
- */
-export interface Piece {
-  readonly from: number | undefined;
-  readonly below: number | undefined;
-  readonly how: "add" | "set";
-  readonly milli: number;
-}
+import { always, freed, isNeverCut, type Piece, pieceFor, raised } from "./piece.ts";
 
 /** How one limit gets from its state on the item to its state after a rebase. */
 export interface Fold {
@@ -64,41 +53,6 @@ export function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
     if (findLimit(state, after.name) !== undefined) return [];
     return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
   });
-}
-
-/** The piece in which these tokens lie. */
-export function pieceFor(pieces: readonly Piece[], tokensMilli: number): Piece {
-  const found = pieces.find(
-    ({ from, below }) => (from === undefined || tokensMilli >= from) && (below === undefined || tokensMilli < below),
-  );
-  if (found === undefined) throw new RangeError(`No piece holds ${tokensMilli} millitokens; the pieces have a gap.`);
-  return found;
-}
-
-/** Tokens below the brim stay as they are; more than that becomes the brim. */
-export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
-  return [
-    { from: undefined, below: brimMilli, how: "add", milli: 0 },
-    { from: brimMilli, below: undefined, how: "set", milli: brimMilli },
-  ];
-}
-
-/** Whether a limit counts slots before and after: what is free of them only moves, and is cut nowhere. */
-export function isNeverCut(before: LimitState, after: LimitState): boolean {
-  return rulesOf(before.limit).holdsSlots && rulesOf(after.limit).holdsSlots;
-}
-
-/** What slots that end, and another number of them, add to what is free: not the number in the image, which others change meanwhile. */
-export function freed(before: LimitState, after: LimitState): Piece {
-  return raised(after.tokensMilli - before.tokensMilli);
-}
-
-export function raised(milli: number): Piece {
-  return { from: undefined, below: undefined, how: "add", milli };
-}
-
-export function always(milli: number): Piece {
-  return { from: undefined, below: undefined, how: "set", milli };
 }
 
 /** Deeper than any debt, and higher than any capacity. */

@@ -9,13 +9,14 @@ import { boundDebts } from "../shared/debts.ts";
 import { count, signWrite } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
 import { keepFor } from "./expiry.ts";
-import { cutAt, raised } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
+import { cutAt, raised } from "./piece.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { countedBy, tracedParts } from "./sides.ts";
 import { opensSlices } from "./slots.ts";
-import { writeLimit, writtenOf } from "./write-limit.ts";
+import { writtenOf } from "./write-limit.ts";
+import { writeLimit } from "./write-slots.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right

@@ -6,8 +6,8 @@ import { BN, RF } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import { neededOf } from "./floors.ts";
-import type { Piece } from "./fold.ts";
 import type { Intent, Move } from "./intent.ts";
+import type { Piece } from "./piece.ts";
 
 /**
  * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be

@@ -15,7 +15,8 @@ import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
-import { writeLimit, writtenOf } from "./write-limit.ts";
+import { writtenOf } from "./write-limit.ts";
+import { writeLimit } from "./write-slots.ts";
 
 /**
  * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits

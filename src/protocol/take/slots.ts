@@ -17,7 +17,7 @@ export function hasSlices({ limit, slices }: LimitState): boolean {
 }
 
 /** Whether a move needs a slice that is not open: then the epoch has to be moved. */
-export function opensSlice({ limit, slices }: LimitState, move: Move, atMs: number): boolean {
+function opensSlice({ limit, slices }: LimitState, move: Move, atMs: number): boolean {
   if (!rulesOf(limit).holdsSlots || (move.milli <= 0 && move.slots === undefined)) return false;
   const endMs = holdEndMs(limit, move.holdMs, atMs);
   if (move.milli === 0 && move.slots?.every(({ pin }) => (pin?.endMs ?? 0) >= endMs)) return false;

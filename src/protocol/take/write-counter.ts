@@ -1,9 +1,9 @@
 import { namesOf, WCU, WCU_MILLI } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
-import { cutAt, pieceFor } from "./fold.ts";
 import type { Env, Move } from "./intent.ts";
 import { moveTokens } from "./moves.ts";
+import { cutAt, pieceFor } from "./piece.ts";
 
 /** This implementation does not go by the tokens of the counter, so where the original does not write it is simply full again. */
 export function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {

@@ -2,21 +2,20 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import { marksAfterUse } from "../../domain/limit-kinds.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { namesOf, RF } from "../item/attributes.ts";
-import { numberOf } from "../item/codec.ts";
+import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
-import type { Fold, Piece } from "./fold.ts";
+import type { Fold } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
 import type { Passed } from "./passed.ts";
-import { boundOverdrafts, overdraftsBy, passedMove } from "./sides.ts";
-import { hasSlices, slicesAfter, writeSlices } from "./slots.ts";
+import type { Piece } from "./piece.ts";
+import { boundOverdrafts, overdraftsBy } from "./sides.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
-interface LimitWrite {
+export interface LimitWrite {
   readonly item: Item;
   readonly fold: Fold;
   /** What is moved of this limit; undefined: nothing. */
@@ -28,7 +27,7 @@ interface LimitWrite {
 }
 
 /** What the limits of a write come to. */
-interface Written {
+export interface Written {
   /** How low limits may stand after it. */
   readonly low: Low[];
   /** Of its requests, how many leave a soft limit below zero, 1000 each. */
@@ -44,44 +43,13 @@ export function writtenOf({ usage }: Intent, low: Low[]): Written {
   return { low, overdrafts: [...usage.overdrafts], passed: [], heldMs: [...usage.heldMs] };
 }
 
+export type WrittenLimit = LimitState | "short" | "left" | "forgotten";
+
 /**
  * The condition and the effect of a write on one limit. The limit as it is then; `short` where it cannot pay, `left` where it owes
  * too much already and nothing is written, `forgotten` where it goes.
  */
-export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Written, env: Env): WrittenLimit {
-  const { before, after } = asked.fold;
-  const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
-  if (of === "left") return of;
-  const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
-  return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
-}
-
-type WrittenLimit = LimitState | "short" | "left" | "forgotten";
-
-/** The same of a limit of which slots are held: what is free, and then in which slices the others are. */
-function writeSlots(
-  builder: WriteBuilder,
-  of: LimitWrite,
-  after: LimitState,
-  written: Written,
-  env: Env,
-): WrittenLimit {
-  const { item, fold, move, refill } = of;
-  const slices = slicesAfter(after, move, Math.max(of.atMs, numberOf(item, RF) ?? of.atMs), written.heldMs);
-  // Of a bucket that is in shards nothing is held: they are joined first.
-  if (slices === undefined || (after.part !== undefined && move !== undefined && move.milli > 0)) return "short";
-  const isRenewal = move?.slots !== undefined && move.milli === 0;
-  const limit = isRenewal
-    ? refill !== undefined
-      ? after
-      : writeTokens(builder, { ...of, move: undefined }, written, env)
-    : writeTokens(builder, of, written, env);
-  if (typeof limit === "string") return limit;
-  writeSlices(builder, { name: limit.name, slices: fold.before?.slices ?? [] }, slices, move);
-  return refill === undefined ? { ...limit, slices } : limit;
-}
-
-function writeTokens(
+export function writeTokens(
   builder: WriteBuilder,
   { item, fold, move, atMs, refill, intent }: LimitWrite,
   written: Written,

@@ -39,7 +39,7 @@ export const leaseRoutes: readonly Route[] = [
     scope: "acquire",
     endsLeases: true,
     summary: "Settle a lease",
-    note: "Ends it. `consumed` has the totals that the work came to; the difference is charged or given back, and never refused.",
+    note: "Ends it. `consumed` has the totals that the work came to; the difference is charged or given back, and never refused. Slots are given back.",
     body: settleBody,
     answers: AS_IT_IS,
     handle: async ({ storedLeases, id, body }) => ({
@@ -95,7 +95,7 @@ export const leaseRoutes: readonly Route[] = [
     scope: "acquire",
     endsLeases: true,
     summary: "Extend a lease",
-    note: "It expires `holdMs` from now.",
+    note: "It expires `holdMs` from now. Slots of concurrent limits are renewed first; if they are gone, the answer is 409 `hold_lost`.",
     body: extendBody,
     answers: AS_IT_IS,
     handle: async ({ storedLeases, id, body }) => ({

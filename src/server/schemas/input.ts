@@ -39,7 +39,7 @@ export const limit = z
   .strictObject({
     name: told(name, "Its name, once in a bucket."),
     capacity: told(z.number(), "The most it holds, in whole tokens."),
-    refillAmount: told(z.number(), "Whole tokens that drip in over a period; 0 for a quota."),
+    refillAmount: told(z.number(), "Whole tokens that drip in over a period; 0 for a quota and for slots."),
     refillPeriodMs: told(z.number(), "The period, in ms: whole seconds."),
     counts: told(z.string().max(1024), "The measure that it counts. Default: the one of its own name.").optional(),
     soft: told(z.boolean(), "It measures and never refuses. Default: false.").optional(),
@@ -51,15 +51,25 @@ export const limit = z
       z.array(scheduleEntry),
       "Windows with another capacity or rate. The first that matches counts.",
     ).optional(),
+    notifyAt: told(
+      z.array(z.number()).max(4),
+      "One to four rising whole percentages from 1 to 100. When so much of the capacity is used, an event tells it.",
+    ).optional(),
     reset: reset.optional(),
     resetAfterMs: told(z.number(), "Of a session quota: in ms after its first use.").optional(),
+    holdMs: told(
+      z.number(),
+      "Of a limit of so many at once: how long a slot is held unless it is given back or renewed, in ms: whole seconds, 1,000 to 86,400,000.",
+    ).optional(),
   })
   .openapi("Limit", {
-    description: "A limit: it drips, or it resets. Whole tokens; periods are whole seconds, in ms.",
+    description:
+      "A limit: it drips, it resets, or it is held (so many at once). Whole tokens; periods and holds are whole seconds, in ms.",
   });
 
 const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", {
-  description: "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`.",
+  description:
+    "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`, `parallel:10@60s`.",
 });
 
 export const acquireBody = z
@@ -84,7 +94,7 @@ export const acquireBody = z
     ).optional(),
     holdMs: told(
       z.int().min(0),
-      "How long the lease lives. 0: charged at once, no lease. Else 1,000 to `--hold-max-ms` of the service. Default: `--hold-ms` of the service.",
+      "How long the lease lives, and with it the slots of concurrent limits: at most the shortest `holdMs` of theirs. 0: charged at once, no lease; not with slots. Else 1,000 to `--hold-max-ms` of the service. Default: `--hold-ms` of the service, or the shortest `holdMs` of its concurrent limits if that is shorter.",
     ).optional(),
     onExpiry: told(
       z.enum(["charge", "refund"]),
@@ -114,7 +124,12 @@ export const amountsBody = z
   .strictObject({ amounts: told(amounts, "Whole tokens by measure."), also: also.optional() })
   .openapi({ example: { amounts: { tpm: 100 } } });
 export const extendBody = z
-  .strictObject({ holdMs: told(z.int().min(1_000), "Milliseconds from now.") })
+  .strictObject({
+    holdMs: told(
+      z.int().min(1_000),
+      "Milliseconds from now. Slots of concurrent limits are renewed for as long; at most the shortest `holdMs` of theirs.",
+    ),
+  })
   .openapi({ example: { holdMs: 60_000 } });
 
 export const explainBody = z
@@ -311,7 +326,8 @@ export const refusalTotalsQuery = z.strictObject({
 });
 
 const EVENT_TYPES: readonly string[] = [
-  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
+  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "threshold"],
+  ...["lease", "bucket"],
 ];
 
 export const eventsQuery = z.strictObject({

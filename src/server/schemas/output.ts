@@ -9,6 +9,8 @@ const told = <Schema extends z.ZodType>(schema: Schema, description: string): Sc
 const instant = z.int().openapi({ description: "In ms since 1970." });
 const waitMs = z.number().nullable().openapi({ description: "Milliseconds; null: never." });
 
+const KINDS = ["drip", "calendar", "session", "concurrent"] as const;
+
 export const health = z.object({ status: z.literal("ok") });
 export const readiness = z.object({ status: z.literal("ready") });
 
@@ -85,7 +87,7 @@ export const status = z
     requested: z.int(),
     floor: told(z.int(), "Whole tokens that the request must leave (`leavePercent`). Absent: none.").optional(),
     exceeded: z.boolean(),
-    kind: z.enum(["drip", "calendar", "session"]),
+    kind: z.enum(KINDS),
     soft: z.boolean(),
     shadow: z.boolean(),
     resetsAtMs: instant.optional(),
@@ -115,7 +117,7 @@ const limitExplanation = z.object({
   limit: z.string(),
   counts: z.string(),
   source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
-  kind: z.enum(["drip", "calendar", "session"]),
+  kind: z.enum(KINDS),
   soft: z.boolean(),
   shadow: z.boolean(),
   definition: limit,
@@ -125,6 +127,8 @@ const limitExplanation = z.object({
   toppedUp: z.int(),
   resetsAtMs: instant.optional(),
   changesAtMs: instant.nullable().optional(),
+  notified: told(z.array(z.int()), "The percentages of `notifyAt` that were told.").optional(),
+  freesAtMs: told(instant, "Of slots: when the next of those that are held is free at the latest.").optional(),
 });
 
 export const explanation = z
@@ -163,9 +167,11 @@ export const bucket = z
         counts: z.string(),
         available: z.int(),
         capacity: z.int(),
-        kind: z.enum(["drip", "calendar", "session"]),
+        kind: z.enum(KINDS),
         soft: z.boolean(),
         shadow: z.boolean(),
+        notifyAt: told(z.array(z.int()), "Percentages that are told when so much is used. Absent: none.").optional(),
+        notified: told(z.array(z.int()), "Those of them that were told.").optional(),
       }),
     ),
   })

@@ -1,0 +1,28 @@
+import type { Amount } from "../domain/amounts.ts";
+import { measureIn, measureOf } from "../domain/measures.ts";
+import type { LeasePart } from "./lease-part.ts";
+import { slotsFirst } from "./slot-amounts.ts";
+
+/**
+ * What was charged by measure. All limits that count a measure are charged the same: the nearest level that has one tells, charged already
+ * or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
+ */
+export function consumedIn(
+  { demands }: LeasePart,
+  charged: 0 | 1,
+  usedAt: (level: number, take: readonly Amount[]) => readonly Amount[],
+): Readonly<Record<string, number>> {
+  const consumed = new Map<string, number>();
+  const counted = new Set<string>();
+  for (const [level, { link, take }] of demands.entries()) {
+    const own = new Map<string, number>();
+    for (const { limit, milli } of usedAt(level, take))
+      own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
+    for (const [limit, tokens] of slotsFirst(link.charged, own)) {
+      const measure = measureIn(link.charged.limits, limit);
+      if (!counted.has(measure)) consumed.set(measure, tokens);
+    }
+    for (const limit of link.charged.limits) counted.add(measureOf(limit));
+  }
+  return Object.fromEntries(consumed);
+}

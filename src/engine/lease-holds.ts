@@ -1,0 +1,182 @@
+import { HoldLost } from "../domain/errors.ts";
+import { isSlotPin, type PeriodShare, pinOf, type SlotPin, type Ticket } from "../domain/give-back.ts";
+import { type Holding, withRenewed } from "../domain/holding.ts";
+import { holdMsOf } from "../domain/kinds/concurrent.ts";
+import { slotsOf, ticketAfter } from "../domain/renew-slots.ts";
+import { type EventPublisher, reasonOf } from "./event-publisher.ts";
+import type { LeasePart } from "./lease-part.ts";
+import type { BucketHold, Renewals } from "./renewals.ts";
+import type { Demand } from "./request.ts";
+
+/** What holds need of the limiter that gave the lease. */
+interface HoldsMaker {
+  readonly renewals: Renewals;
+  readonly publisher: EventPublisher;
+  now(): number;
+}
+
+/** Where a lease keeps what it holds on one of its resources. */
+export interface SlotHolder {
+  readonly part: LeasePart;
+  /** False: nothing but the take has happened to it, and that took none. */
+  readonly mayHoldSlots: boolean;
+  holdingsAt(level: number): readonly Holding[];
+  replaceAt(level: number, holdings: readonly Holding[]): void;
+}
+
+/** What a lease tells when slots of it are lost. */
+type TellLost = (reason: string) => void;
+
+/** The slots of a lease: until when they are held, who renews them, and who hears that they are lost. Only leases with slots have it. */
+export class LeaseHolds {
+  readonly #maker: HoldsMaker;
+  readonly #holders: readonly SlotHolder[];
+  readonly #tellLost: TellLost;
+  readonly #byBucket = new Map<string, BucketHold>();
+  readonly #lost = new AbortController();
+  #signal: AbortSignal | undefined;
+  #phase: "unwatched" | "watched" | "kept" | "ended" = "unwatched";
+
+  constructor(maker: HoldsMaker, holders: readonly SlotHolder[], tellLost: TellLost) {
+    this.#maker = maker;
+    this.#holders = holders;
+    this.#tellLost = tellLost;
+    for (const { part } of holders) this.#add(part.takenAtMs);
+  }
+
+  /** When the first of them ends unless it is renewed; undefined where none are held. */
+  get untilMs(): number | undefined {
+    const ends = [...this.#byBucket.values()].filter((hold) => hold.slots().length > 0).map(untilMs);
+    return ends.length === 0 ? undefined : Math.min(...ends);
+  }
+
+  /** The request's signal, which is aborted when slots are lost, too. */
+  signal(ofRequest: AbortSignal | undefined): AbortSignal {
+    this.#signal ??= ofRequest === undefined ? this.#lost.signal : AbortSignal.any([ofRequest, this.#lost.signal]);
+    if (this.#phase === "unwatched") this.#watch("watched");
+    return this.#signal;
+  }
+
+  /** Renews them from now on, until the lease is closed. */
+  keep(): void {
+    if (this.#phase === "unwatched" || this.#phase === "watched") this.#watch("kept");
+  }
+
+  /** More was taken: of buckets that it held no slots of, perhaps. */
+  taken(): void {
+    this.#add(this.#maker.now());
+  }
+
+  /** Renews all of them now. False: some are lost. Throws what kept the store from answering. */
+  async renew(): Promise<boolean> {
+    const holds = [...this.#byBucket.values()];
+    const renewed = await Promise.all(holds.map((hold) => this.#maker.renewals.renew([hold])));
+    for (const [i, one] of renewed.entries()) if (one === "lost") (holds[i] as BucketHold).lost("gone");
+    for (const one of renewed) if (typeof one === "object") throw one.cause;
+    return !renewed.includes("lost");
+  }
+
+  /** Resolves when no renewal is under way: what is given back must name the slices that it is in then. */
+  async settled(): Promise<void> {
+    for (const hold of this.#byBucket.values()) while (hold.underWay !== undefined) await hold.underWay.catch(() => {});
+  }
+
+  /** The lease is closed. */
+  end(): void {
+    this.#phase = "ended";
+    for (const hold of this.#byBucket.values()) this.#maker.renewals.remove(hold);
+  }
+
+  #watch(phase: "watched" | "kept"): void {
+    this.#phase = phase;
+    for (const hold of this.#byBucket.values()) this.#lookAfter(hold);
+  }
+
+  #lookAfter(hold: BucketHold): void {
+    if (this.#phase !== "watched" && this.#phase !== "kept") return;
+    hold.isKept = this.#phase === "kept";
+    this.#maker.renewals.add(hold);
+  }
+
+  #add(confirmedMs: number): void {
+    for (const holder of this.#holders) {
+      for (const demand of holder.part.demands) {
+        const { id } = demand.bucket;
+        if (demand.bypass || this.#byBucket.has(id)) continue;
+        const hold = this.#holdOn(demand, confirmedMs);
+        if (hold.slots().length === 0) continue;
+        this.#byBucket.set(id, hold);
+        this.#lookAfter(hold);
+      }
+    }
+  }
+
+  #holdOn({ bucket, set, origin, holdMs: ownMs }: Demand, confirmedMs: number): BucketHold {
+    const held = { bucket, set, origin, bypass: false, ...(ownMs === undefined ? {} : { holdMs: ownMs }) };
+    // A total is charged by all resources of the lease: each holds its part of it.
+    const places = this.#holders.flatMap((holder) =>
+      holder.part.demands.flatMap((demand, level) => (demand.bucket.id === bucket.id ? [{ holder, level }] : [])),
+    );
+    const slots = () => places.flatMap(({ holder, level }) => holder.holdingsAt(level).flatMap(slotsIn));
+    const limitMs = (name: string) =>
+      Math.min(ownMs ?? Number.POSITIVE_INFINITY, ...set.limits.filter((one) => one.name === name).map(holdMsOf));
+    const hold: BucketHold = {
+      held,
+      confirmedMs,
+      isKept: false,
+      underWay: undefined,
+      slots,
+      get holdMs() {
+        const times = slots().flatMap(({ ticket }) =>
+          ticket.pins.filter(isSlotPin).map((pin) => Math.min(limitMs(pin.limit), pin.endMs - hold.confirmedMs)),
+        );
+        return Math.max(0, Math.min(...times));
+      },
+      renewed: (joined, after) => {
+        for (const { holder, level } of places) {
+          holder.replaceAt(level, renewedHoldings(holder.holdingsAt(level), joined, after));
+        }
+      },
+      lost: (why) => this.#lose(hold, why),
+    };
+    return hold;
+  }
+
+  #lose({ held: { bucket } }: BucketHold, why: "gone" | "late"): void {
+    if (this.#phase === "ended" || this.#lost.signal.aborted) return;
+    const whose = `of ${bucket.entityId} on ${bucket.resource}`;
+    const lost = new HoldLost(
+      why === "gone"
+        ? `The slots ${whose} are held no more: their time was up, or they were reset. Stop the work, and acquire again.`
+        : `The slots ${whose} were not renewed in time, and end soon. Stop the work, or renew in time: keep() does.`,
+    );
+    this.#tellLost(reasonOf(lost));
+    this.#maker.publisher.degraded(bucket, reasonOf(lost), lost);
+    this.#lost.abort(lost);
+  }
+}
+
+function untilMs(hold: BucketHold): number {
+  return hold.confirmedMs + hold.holdMs;
+}
+
+/** The slots of a holding. */
+function slotsIn({ ticket, held }: Holding): readonly PeriodShare[] {
+  const amounts = slotsOf(ticket, held);
+  if (amounts.length === 0) return [];
+  const pins = amounts.map(({ limit }) => pinOf(ticket, limit) as SlotPin);
+  return [{ ticket: { ...ticket, pins, overdrawn: [], opened: [] }, amounts }];
+}
+
+/** Holdings after their slots were renewed, perhaps together with those of other leases. */
+function renewedHoldings(holdings: readonly Holding[], joined: Ticket, after: Ticket): readonly Holding[] {
+  let all = holdings;
+  for (const { ticket, held } of holdings) {
+    const now = ticketAfter(ticket, joined, after);
+    for (const { limit, milli } of slotsOf(ticket, held)) {
+      const [from, to] = [pinOf(ticket, limit) as SlotPin, pinOf(now, limit) as SlotPin];
+      if (from !== to) all = withRenewed(all, { from, to, milli });
+    }
+  }
+  return all;
+}

@@ -1,0 +1,236 @@
+import type { Amount } from "../domain/amounts.ts";
+import { joinedTicket, type PeriodShare, type Ticket } from "../domain/give-back.ts";
+import type { Held, RenewReply } from "../ports/bucket-store.ts";
+import type { Clock } from "../ports/system.ts";
+import type { StoreClient } from "./store-client.ts";
+
+/** What a lease holds of slots on one bucket. */
+export interface BucketHold {
+  readonly held: Omit<Held, "ticket">;
+  /** For how long they are held without a renewal. */
+  readonly holdMs: number;
+  /** The reading of the take, or of the last renewal that the store confirmed. */
+  confirmedMs: number;
+  /** Renewed until it is removed; otherwise only watched, and lost when its time is nearly up. */
+  isKept: boolean;
+  /** A renewal that the store has not answered yet. */
+  underWay: Promise<unknown> | undefined;
+  /** What is held, by slices. */
+  slots(): readonly PeriodShare[];
+  /** The store has renewed all of these slots together. */
+  renewed(joined: Ticket, after: Ticket): void;
+  /** They are another's, or may soon be. */
+  lost(why: "gone" | "late"): void;
+}
+
+/** What became of a renewal that was asked for. */
+type Renewed = "renewed" | "lost" | { readonly cause: unknown };
+
+/** Holds of one bucket, and when they are looked at next. */
+interface BucketEntry {
+  readonly id: string;
+  readonly holds: Set<BucketHold>;
+  wakeMs: number;
+  /** Not before: after a renewal that failed. */
+  retryMs: number;
+  isRenewing: boolean;
+}
+
+/**
+ * Renews slots for as long as leases are kept: at each third of the hold, with one write for all leases of this process on a bucket. A
+ * hold that could not be renewed is lost before its time is up, so that its holder has an eighth of it left to stop.
+ */
+export class Renewals {
+  readonly #client: Pick<StoreClient, "renew">;
+  readonly #clock: Clock;
+  readonly #buckets = new Map<string, BucketEntry>();
+  /** By when they wake, the next one first. An entry that was moved up is in it twice. */
+  readonly #queue: { readonly wakeMs: number; readonly entry: BucketEntry }[] = [];
+  #sleep: { readonly untilMs: number; readonly end: AbortController } | undefined;
+
+  constructor(client: Pick<StoreClient, "renew">, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  /** Looks after a hold until it is removed, or lost. */
+  add(hold: BucketHold): void {
+    const { id } = hold.held.bucket;
+    let entry = this.#buckets.get(id);
+    if (entry === undefined) {
+      entry = { id, holds: new Set(), wakeMs: Number.POSITIVE_INFINITY, retryMs: 0, isRenewing: false };
+      this.#buckets.set(id, entry);
+    }
+    entry.holds.add(hold);
+    this.#wakeAt(entry, dueMs(hold));
+  }
+
+  /** Its bucket is forgotten when it would have been looked at: one that is used all the time is not scheduled each time. */
+  remove(hold: BucketHold): void {
+    this.#buckets.get(hold.held.bucket.id)?.holds.delete(hold);
+  }
+
+  /** Renews some holds of one bucket now, all of them or none. */
+  async renew(holds: readonly BucketHold[]): Promise<Renewed> {
+    const parts = holds.flatMap((hold) => hold.slots());
+    const [first] = holds;
+    if (first === undefined || parts.length === 0) return "renewed";
+    const joined = joinedTicket(parts);
+    const { held } = first;
+    const askedMs = this.#clock.now();
+    const call = this.#client.renew({ ...held, ticket: joined }, summed(parts));
+    for (const hold of holds) hold.underWay = call;
+    let reply: RenewReply;
+    try {
+      reply = await call;
+    } catch (cause) {
+      return { cause };
+    } finally {
+      for (const hold of holds) if (hold.underWay === call) hold.underWay = undefined;
+    }
+    if (reply.kind === "unavailable") return { cause: reply.cause };
+    if (reply.kind === "lost") return "lost";
+    for (const hold of holds) {
+      hold.confirmedMs = Math.max(hold.confirmedMs, askedMs);
+      hold.renewed(joined, reply.ticket);
+    }
+    return "renewed";
+  }
+
+  #wakeAt(entry: BucketEntry, wakeMs: number): void {
+    if (entry.wakeMs <= wakeMs) return;
+    entry.wakeMs = wakeMs;
+    this.#put({ wakeMs, entry });
+    if (this.#sleep === undefined || wakeMs < this.#sleep.untilMs) this.#sleepAgain();
+  }
+
+  #put(one: { readonly wakeMs: number; readonly entry: BucketEntry }): void {
+    // Nearly always it is the last one: holds of one length are due in the order in which they begin.
+    let at = this.#queue.length;
+    while (at > 0 && (this.#queue[at - 1] as { wakeMs: number }).wakeMs > one.wakeMs) at--;
+    this.#queue.splice(at, 0, one);
+  }
+
+  #sleepAgain(): void {
+    this.#sleep?.end.abort();
+    this.#sleep = undefined;
+    const [next] = this.#queue;
+    if (next === undefined) return;
+    const end = new AbortController();
+    this.#sleep = { untilMs: next.wakeMs, end };
+    const ms = Math.max(0, next.wakeMs - this.#clock.now());
+    const clock = this.#clock;
+    // What is renewed belongs to work that keeps the process alive by itself.
+    const slept = clock.sleepInBackground?.(ms, end.signal) ?? clock.sleep(ms, end.signal);
+    slept.then(
+      () => {
+        if (this.#sleep?.end === end) this.#wake();
+      },
+      () => {},
+    );
+  }
+
+  #wake(): void {
+    this.#sleep = undefined;
+    const nowMs = this.#clock.now();
+    let count = 0;
+    while (count < this.#queue.length && (this.#queue[count] as { wakeMs: number }).wakeMs <= nowMs) count++;
+    for (const { wakeMs, entry } of this.#queue.splice(0, count)) {
+      if (entry.wakeMs !== wakeMs) continue;
+      entry.wakeMs = Number.POSITIVE_INFINITY;
+      this.#lookAfter(entry, nowMs);
+    }
+    if (this.#sleep === undefined) this.#sleepAgain();
+  }
+
+  #lookAfter(entry: BucketEntry, nowMs: number): void {
+    if (entry.holds.size === 0) {
+      this.#buckets.delete(entry.id);
+      return;
+    }
+    let isDue = false;
+    for (const hold of [...entry.holds]) {
+      if (nowMs >= lossMs(hold)) {
+        entry.holds.delete(hold);
+        hold.lost("late");
+      } else if (hold.isKept && nowMs >= renewalMs(hold)) isDue = true;
+    }
+    if (isDue && !entry.isRenewing && nowMs >= entry.retryMs) void this.#renewAll(entry);
+    this.#scheduleNext(entry);
+  }
+
+  #scheduleNext(entry: BucketEntry): void {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const hold of entry.holds) {
+      const busy = entry.isRenewing || !hold.isKept;
+      nextMs = Math.min(nextMs, lossMs(hold), busy ? nextMs : Math.max(renewalMs(hold), entry.retryMs));
+    }
+    // Without holds it is forgotten then.
+    if (entry.holds.size === 0) nextMs = this.#clock.now() + 1;
+    this.#wakeAt(entry, nextMs);
+  }
+
+  /** All that are kept, also those that are not due yet: from then on they are due together. */
+  async #renewAll(entry: BucketEntry): Promise<void> {
+    entry.isRenewing = true;
+    entry.retryMs = 0;
+    try {
+      const kept = [...entry.holds].filter(({ isKept }) => isKept);
+      for (const holds of byOwnHold(kept)) await this.#renewTogether(entry, holds);
+    } finally {
+      entry.isRenewing = false;
+      this.#scheduleNext(entry);
+    }
+  }
+
+  async #renewTogether(entry: BucketEntry, holds: readonly BucketHold[]): Promise<void> {
+    const renewed = await this.renew(holds);
+    if (renewed === "renewed") return;
+    if (renewed !== "lost") {
+      const shortestMs = Math.min(...holds.map(({ holdMs }) => holdMs));
+      entry.retryMs = this.#clock.now() + Math.ceil(shortestMs / RETRIES);
+      return;
+    }
+    // One of them is lost, and nothing says which: each is asked for by itself.
+    if (holds.length > 1) {
+      for (const hold of holds) if (entry.holds.has(hold)) await this.#renewTogether(entry, [hold]);
+      return;
+    }
+    for (const hold of holds) if (entry.holds.delete(hold)) hold.lost("gone");
+  }
+}
+
+/** Between the first try and the loss it is tried six times more. */
+const RETRIES = 12;
+
+function renewalMs({ confirmedMs, holdMs }: BucketHold): number {
+  return confirmedMs + Math.floor(holdMs / 3);
+}
+
+/** When its holder must be told to stop: an eighth of its time is left, also for clocks that differ. */
+function lossMs({ confirmedMs, holdMs }: BucketHold): number {
+  return confirmedMs + Math.floor((holdMs * 7) / 8);
+}
+
+function dueMs(hold: BucketHold): number {
+  return hold.isKept ? renewalMs(hold) : lossMs(hold);
+}
+
+/** Those that are renewed for the same time. */
+function byOwnHold(holds: readonly BucketHold[]): readonly (readonly BucketHold[])[] {
+  const groups = new Map<number | undefined, BucketHold[]>();
+  for (const hold of holds) {
+    const group = groups.get(hold.held.holdMs);
+    if (group === undefined) groups.set(hold.held.holdMs, [hold]);
+    else group.push(hold);
+  }
+  return [...groups.values()];
+}
+
+function summed(parts: readonly PeriodShare[]): readonly Amount[] {
+  const sums = new Map<string, number>();
+  for (const { amounts } of parts) {
+    for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  }
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
+}

@@ -1,0 +1,42 @@
+import type { Amount } from "../domain/amounts.ts";
+import { type BucketState, findLimit } from "../domain/bucket-state.ts";
+import { slotLimits } from "../domain/hold-time.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
+import type { LimitSet } from "../domain/limit-set.ts";
+import { adjustOfSlots } from "../domain/slot-errors.ts";
+import type { Demand } from "./request.ts";
+
+// What of the amounts of a lease is about slots.
+
+/** Throws where an adjustment would take slots: debts would be more than there may be at once. `charges`: for each level. */
+export function refuseSlots(levels: readonly Demand[], charges: readonly (readonly Amount[])[]): void {
+  for (const [level, { link }] of levels.entries()) {
+    const [slots] = link.charged.isBeyondRates ? slotLimits(link.charged.limits, charges[level] ?? []) : [];
+    if (slots !== undefined) throw adjustOfSlots(slots.name, link.bucket);
+  }
+}
+
+/** What is held of the limits of a level, those on how many are at once first. */
+export function slotsFirst(
+  { limits, isBeyondRates }: LimitSet,
+  own: ReadonlyMap<string, number>,
+): Iterable<[string, number]> {
+  if (!isBeyondRates) return own;
+  const isSlots = (name: string) => limits.some((limit) => limit.name === name && rulesOf(limit).holdsSlots);
+  return [...own].sort(([a], [b]) => Number(isSlots(b)) - Number(isSlots(a)));
+}
+
+/** Amounts of limits that are no slots. */
+export function withoutSlots({ limits, isBeyondRates }: LimitSet, amounts: readonly Amount[]): readonly Amount[] {
+  if (!isBeyondRates) return amounts;
+  const slots = slotLimits(limits, amounts);
+  return amounts.filter(({ limit }) => slots.every(({ name }) => name !== limit));
+}
+
+/** The same by the limits that a bucket goes by. */
+export function withoutSlotsOn(state: BucketState, amounts: readonly Amount[]): readonly Amount[] {
+  return amounts.filter(({ limit: name }) => {
+    const held = findLimit(state, name);
+    return held === undefined || !rulesOf(held.limit).holdsSlots;
+  });
+}

@@ -1,0 +1,42 @@
+import type { LimitState } from "../../domain/bucket-state.ts";
+import { RF } from "../item/attributes.ts";
+import { numberOf } from "../item/codec.ts";
+import type { WriteBuilder } from "../item/write-builder.ts";
+import type { Env } from "./intent.ts";
+import { passedMove } from "./sides.ts";
+import { hasSlices, slicesAfter, writeSlices } from "./slots.ts";
+import { type LimitWrite, type Written, type WrittenLimit, writeTokens } from "./write-limit.ts";
+
+/** One limit of a write: what is free of it, and, where slots are held, in which slices the others are. */
+export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Written, env: Env): WrittenLimit {
+  const { before, after } = asked.fold;
+  const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
+  if (of === "left") return of;
+  const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
+  return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
+}
+
+function writeSlots(
+  builder: WriteBuilder,
+  of: LimitWrite,
+  after: LimitState,
+  written: Written,
+  env: Env,
+): WrittenLimit {
+  const { item, fold, move, refill } = of;
+  // A clock behind the epoch takes at the epoch.
+  const atMs = Math.max(of.atMs, numberOf(item, RF) ?? of.atMs);
+  const slices = slicesAfter(after, move, atMs, written.heldMs);
+  // Of a bucket that is in shards nothing is held: they are joined first.
+  if (slices === undefined || (after.part !== undefined && move !== undefined && move.milli > 0)) return "short";
+  const isRenewal = move?.slots !== undefined && move.milli === 0;
+  const limit = isRenewal ? unmoved(builder, of, after, written, env) : writeTokens(builder, of, written, env);
+  if (typeof limit === "string") return limit;
+  writeSlices(builder, { name: limit.name, slices: fold.before?.slices ?? [] }, slices, move);
+  return refill === undefined ? { ...limit, slices } : limit;
+}
+
+/** Nothing is taken by a renewal; where the epoch moves, time acts on what is free. */
+function unmoved(builder: WriteBuilder, of: LimitWrite, after: LimitState, written: Written, env: Env): WrittenLimit {
+  return of.refill === undefined ? writeTokens(builder, { ...of, move: undefined }, written, env) : after;
+}
