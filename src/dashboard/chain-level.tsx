@@ -4,7 +4,7 @@ import { type HeldLimit, rateOf, stateOf } from "./level.ts";
 import { Name } from "./parts.tsx";
 import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
 import { useLevel } from "./tick.ts";
-import { refillWords, sourceWords, stampWords, TOTALS, tokensWords } from "./words.ts";
+import { refillWords, sourceWords, stampWords, TOTALS, timeWords, tokensWords } from "./words.ts";
 
 /** What a limit holds, and when that was read on the page's clock. */
 export interface Reading {
@@ -113,7 +113,7 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
   const notes = [
     refillWords(definition),
     ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
-    ...(freesAtMs === undefined ? [] : [`next free by ${stampWords(freesAtMs)}`]),
+    ...(freesAtMs === undefined ? [] : [`next free by ${timeWords(freesAtMs)}`]),
     ...(inWindow ? ["a schedule window is active"] : []),
     ...(toppedUp > 0 ? [`${tokensWords(limit.limit, toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),

@@ -151,7 +151,8 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
         >
           <p>
             All limits of <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b> are full
-            again, and debts are cancelled. A calendar quota starts a new period.
+            again, and debts are cancelled. A calendar quota starts a new period. Slots stay held: what they count still
+            runs.
           </p>
         </Confirm>
       )}

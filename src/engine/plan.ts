@@ -200,10 +200,11 @@ export function leaseParts(
       { entityId, resource: request.resource, demands, taken: answers, isShadowed: isShadowed(answers), takenAtMs },
     ];
   const bounds = [0, ...parts, demands.length];
-  const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i] as TakenAnswer]));
+  const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i]]));
   return bounds.slice(0, -1).map((from, i) => {
     const own = demands.slice(from, bounds[i + 1]);
-    const taken = claimsOf(own).map(({ bucket }) => byBucket.get(bucket.id) as TakenAnswer);
+    // Of a draft there are no answers yet.
+    const taken = claimsOf(own).flatMap(({ bucket }) => byBucket.get(bucket.id) ?? []);
     const resource = own[0]?.bucket.resource ?? request.resource;
     return { entityId, resource, demands: own, taken, isShadowed: isShadowed(taken), takenAtMs };
   });

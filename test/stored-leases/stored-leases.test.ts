@@ -42,7 +42,15 @@ for (const [name, openStore] of EVERY_STORE) {
       ];
       const view = {
         ...{ leaseId, namespace: "default", ...key1, status: "open", consumed: { rpm: 1, tpm: 500 }, also: {} },
-        ...{ degraded: false, overdrawn: [], bypassed: false, expiresAtMs: T0 + 300_000, onExpiry: "refund", limits },
+        ...{
+          degraded: false,
+          overdrawn: [],
+          shadowed: [],
+          bypassed: false,
+          expiresAtMs: T0 + 300_000,
+          onExpiry: "refund",
+          limits,
+        },
       };
       assert.deepEqual({ lease, replayed }, { lease: view, replayed: false });
       assert.deepEqual(

@@ -357,7 +357,7 @@ export const problem = z
         z.object({
           limit: told(z.string(), "The name of the limit; of a parent `tpm^1`."),
           kind: told(
-            z.enum(["rate", "quota", "session"]),
+            z.enum(["rate", "quota", "session", "concurrent"]),
             "rate: it drips. quota: a budget of the calendar. session: a budget that ends some time after its first use.",
           ),
         }),
