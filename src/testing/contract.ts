@@ -59,7 +59,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
     under("how many are at once, when limits change", changedHoldsContract);
   }
   under("thresholds", thresholdsContract);
-  if (!suite.gaps.has("shadow")) under("shadow limits", shadowContract);
+  under("shadow limits", shadowContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);
