@@ -77,6 +77,12 @@ interface BatchBrought extends Brought {
   readonly request: number;
 }
 
+/** Which level of a row is a shadow, and in which what is taken of it is held; undefined: nothing is held. */
+export interface ShadowPlace {
+  readonly place: number;
+  readonly slice: number | undefined;
+}
+
 /** What one request does to one bucket; its amounts are by the place of the level in the row. */
 export interface BatchClaim {
   /** By its place in the batch. */
@@ -92,8 +98,8 @@ export interface BatchClaim {
   readonly bypass: boolean;
   /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
   readonly leavePercent: number;
-  /** Of a take: the places of limits that let it pass where they do not have enough, and then give and count nothing. */
-  readonly shadows: readonly number[];
+  /** Of a take: the limits that let it pass where they do not have enough, and then give and count nothing. */
+  readonly shadows: readonly ShadowPlace[];
   /** Of a credit or renewal: in which period or slice each amount was taken. Undefined: all are given back. */
   readonly pins: readonly LevelPin[] | undefined;
   /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */

@@ -173,9 +173,6 @@ export function withLevels(
   return bucketState({ ...state, limits, validUntilMs: until });
 }
 
-/** In place of the length of a window, so that a store knows what is held from what is left. */
-const SLICE = -1;
-
 /** The names of the shadows that would have refused a claim. */
 export function shadowedAt(
   { limits }: BucketState,
@@ -183,6 +180,8 @@ export function shadowedAt(
 ): readonly string[] {
   return shadowed.map((place) => (limits[place] as LimitState).name);
 }
+/** In place of the length of a window, so that a store knows what is held from what is left. */
+const SLICE = -1;
 
 function orNever(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null;

@@ -194,12 +194,10 @@ function changed(
     }
     return givenBack(level, pin, asked);
   };
+  const skipped = new Set<number>();
   const levels = row.levels.map((level, i): StraightLevel => {
     const asked = claim.amounts[i];
-    if (asked === null || asked === undefined) return level;
-    // Of a shadow that is passed by nothing is held.
-    const isSliceOf = (place: number) => level.name.startsWith(`${row.levels[place]?.name}@`);
-    if (kind === "take" && level.windowMs < 0 && beside.passed.some(isSliceOf)) return level;
+    if (asked === null || asked === undefined || skipped.has(i)) return level;
     const pin = claim.pins?.[i];
     const isKept = pin === "skipUsed" || (typeof pin === "object" && "from" in pin && pin.isUsed);
     const countedMilli =
@@ -217,7 +215,10 @@ function changed(
           ? take(level, level, elapsedMs, asked)
           : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
-    if (tokensMilli === undefined && kind === "take" && claim.shadows.includes(i)) {
+    const shadow = kind === "take" ? claim.shadows.find(({ place }) => place === i) : undefined;
+    if (tokensMilli === undefined && shadow !== undefined) {
+      // What would be taken of it is not held in its slice either, which stands behind it.
+      if (shadow.slice !== undefined) skipped.add(shadow.slice);
       beside.passed.push(i);
       beside.counted.push({ limit: countName("wouldRefuse", level.name), milli: 1000 });
       return level;
