@@ -6,6 +6,7 @@ import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import type {
@@ -67,7 +68,9 @@ export class StraightBuckets implements BucketStore {
   #looked(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): void {
     for (const [i, claim] of claims.entries()) {
       const answer = answers[i];
-      if (answer?.kind === "taken") this.#marks.look(claim, claim.take, answer.state, answer.readingMs ?? nowMs);
+      if (answer?.kind !== "taken") continue;
+      const taken = withoutShadowed(claim.take, answer.shadowed);
+      this.#marks.look(claim, taken, answer.state, answer.readingMs ?? nowMs);
     }
   }
 
