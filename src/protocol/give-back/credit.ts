@@ -48,10 +48,12 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
   const builder = new WriteBuilder();
   if (!bypass) {
-    if (isOnlySlots(back)) builder.present(RF);
-    else if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
-    // No boundary was passed by what the image says, and the mark stays for who reads configuration.
-    else pinEpoch(builder.where(VU, "=", 0), image);
+    // Slots go into their own slice or nowhere, whatever boundary was passed.
+    if (!isOnlySlots(back)) {
+      if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
+      // No boundary was passed by what the image says, and the mark stays for who reads configuration.
+      else pinEpoch(builder.where(VU, "=", 0), image);
+    }
     builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
   }
   let isLeftOut = false;
