@@ -80,7 +80,9 @@ function mostText(levels: readonly LevelExplanation[]): string {
 function mostOf(levels: readonly LevelExplanation[], measure: string): number | undefined {
   const held = levels
     .filter(({ access }) => access !== "bypass")
-    .flatMap(({ limits, totals }) => [...limits, ...totals].filter((each) => each.counts === measure && !each.soft))
+    .flatMap(({ limits, totals }) =>
+      [...limits, ...totals].filter((each) => each.counts === measure && !each.soft && !each.shadow),
+    )
     .map(({ available }) => available);
   return held.length === 0 ? undefined : Math.min(...held);
 }

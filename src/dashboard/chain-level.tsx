@@ -108,7 +108,7 @@ function LimitTable(props: {
 
 function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
   const { limit, source, held, readAtMs } = props;
-  const { soft, definition, inWindow, toppedUp, resetsAtMs, freesAtMs, notified = [] } = limit;
+  const { soft, shadow, definition, inWindow, toppedUp, resetsAtMs, freesAtMs, notified = [] } = limit;
   const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
   const notes = [
     refillWords(definition),
@@ -117,6 +117,7 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
     ...(inWindow ? ["a schedule window is active"] : []),
     ...(toppedUp > 0 ? [`${tokensWords(limit.limit, toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
+    ...(shadow ? ["shadow: counts what it would refuse"] : []),
     ...(notified.length === 0 ? [] : [`${notified.join(", ")} % told`]),
     // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
     ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),

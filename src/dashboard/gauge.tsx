@@ -14,7 +14,7 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft, notifyAt = [], notified = [] } = held;
+  const { limit, capacity, kind, soft, shadow, notifyAt = [], notified = [] } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
@@ -27,7 +27,12 @@ export function Gauge(props: {
         : KIND_NAMES[kind]
       : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
-    <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
+    <div
+      class="gauge"
+      data-level={state}
+      data-soft={soft ? "true" : undefined}
+      data-shadow={shadow ? "true" : undefined}
+    >
       <div class="gauge-head">
         <span class="gauge-name" title={limit}>
           {limit}
@@ -54,7 +59,7 @@ export function Gauge(props: {
             <i key={i} data-held={i < capacity - level ? "true" : undefined} />
           ))
         ) : (
-          <i style={{ transform: `scaleX(${isSlots ? 1 - part : part})` }} />
+          <i style={filled(isSlots ? 1 - part : part, shadow)} />
         )}
         {notifyAt.map((percent) => (
           <Mark key={percent} percent={percent} isTold={notified.includes(percent)} />
@@ -62,8 +67,8 @@ export function Gauge(props: {
       </div>
       <div class="gauge-foot">
         <span>
-          {soft ? "soft, " : ""}
-          {note || (soft ? "measured only" : " ")}
+          {soft ? "soft, " : shadow ? "shadow, " : ""}
+          {note || (soft ? "measured only" : shadow ? "refuses nothing" : " ")}
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>
@@ -91,4 +96,9 @@ function Mark({ percent, isTold }: { readonly percent: number; readonly isTold: 
       style={{ left: `${100 - percent}%` }}
     />
   );
+}
+
+/** How much of a bar is drawn. The dashes of a shadow keep their length. */
+function filled(part: number, isShadow: boolean) {
+  return isShadow ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` };
 }

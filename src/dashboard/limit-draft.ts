@@ -34,7 +34,8 @@ export interface LimitDraft {
   readonly after: string;
   /** Seconds. */
   readonly hold: string;
-  readonly soft: boolean;
+  /** What it does when it is used up. */
+  readonly mode: "hard" | "soft" | "shadow";
   /** Percentages that are told, such as `80/95`; empty: none. */
   readonly notify: string;
   readonly windows: readonly WindowDraft[];
@@ -67,15 +68,9 @@ export function newDraft(): LimitDraft {
     hold: "60",
   } as const;
   return {
-    id: ++lastId,
-    isNew: true,
-    isRemoved: false,
-    name: "",
-    counts: "",
+    ...{ id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "" },
     ...terms,
-    soft: false,
-    notify: "",
-    windows: [],
+    ...{ mode: "hard", notify: "", windows: [] },
   };
 }
 
@@ -91,6 +86,7 @@ export function draftOf(limit: Limit): LimitDraft {
     refillAmount,
     refillPeriodMs,
     soft,
+    shadow,
     schedule,
     reset,
     resetAfterMs,
@@ -108,7 +104,8 @@ export function draftOf(limit: Limit): LimitDraft {
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true, notify },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), notify },
+    mode: soft ? "soft" : shadow ? "shadow" : "hard",
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
@@ -146,7 +143,7 @@ function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
 
 /** The limit that the fields describe. Throws with what is not a number; whether it makes sense the service says. */
 export function limitOf(draft: LimitDraft): Limit {
-  const { kind, soft, windows } = draft;
+  const { kind, mode, windows } = draft;
   const name = draft.name.trim();
   const counts = draft.counts.trim();
   if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
@@ -162,7 +159,8 @@ export function limitOf(draft: LimitDraft): Limit {
   return {
     ...base,
     ...(counts === "" ? {} : { counts }),
-    ...(soft ? { soft: true as const } : {}),
+    ...(mode === "soft" ? { soft: true as const } : {}),
+    ...(mode === "shadow" ? { shadow: true as const } : {}),
     ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),

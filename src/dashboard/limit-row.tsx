@@ -153,22 +153,29 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
-          <label class="check">
-            <input
-              type="checkbox"
-              data-testid="limit-soft"
-              checked={draft.soft}
-              disabled={isReadOnly}
-              onChange={(event) => set({ soft: event.currentTarget.checked })}
-            />
-            <span>Soft: count, never refuse</span>
-            <Was before={before && (before.soft ? "soft" : "hard")} now={draft.soft ? "soft" : "hard"} />
-          </label>
+          {MODES.map(({ mode, words }) => (
+            <label class="check" key={mode}>
+              <input
+                type="checkbox"
+                data-testid={`limit-${mode}`}
+                checked={draft.mode === mode}
+                disabled={isReadOnly}
+                onChange={(event) => set({ mode: event.currentTarget.checked ? mode : "hard" })}
+              />
+              <span>{words}</span>
+            </label>
+          ))}
+          <Was before={before?.mode} now={draft.mode} />
         </Schedule>
       </fieldset>
     </li>
   );
 }
+
+const MODES = [
+  { mode: "soft", words: "Soft: count, never refuse" },
+  { mode: "shadow", words: "Shadow: count what it would refuse" },
+] as const;
 
 function Was({ before, now }: { readonly before: string | undefined; readonly now: string }) {
   if (before === undefined || isSameText(before, now)) return null;

@@ -94,6 +94,7 @@ export interface LeaseView {
   readonly consumed: Readonly<Record<string, number>>;
   readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly overdrawn: readonly string[];
+  readonly shadowed: readonly string[];
   readonly bypassed: boolean;
   readonly expiresAtMs: number | null;
   readonly onExpiry: "charge" | "refund";

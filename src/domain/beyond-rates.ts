@@ -56,13 +56,3 @@ export function refuseBeyondRatesShared(limits: readonly Limit[]): void {
     }
   }
 }
-
-/** Of stores that have no shadows yet. */
-export function refuseShadow(limits: readonly Limit[]): void {
-  const limit = limits.find(({ shadow }) => shadow === true);
-  if (limit === undefined) return;
-  throw new ValidationError(
-    "shadow_unsupported",
-    `Limit "${limit.name}" is a shadow, which this store does not have yet; make it soft, or use a SQLite file.`,
-  );
-}

@@ -33,6 +33,8 @@ test("what people write for a limit, and the limit that it is", () => {
       { ...quota("month", 2_000_000), counts: "tpm", reset: { cron: "0 0 1 * *", tz: "UTC" } },
     ],
     ["rpm:100,soft,counts=requests", { ...drip("rpm", 100, 60_000), counts: "requests", soft: true }],
+    ["rpm:100,shadow", { ...drip("rpm", 100, 60_000), shadow: true }],
+    ["day:5,shadow,reset=daily", { ...quota("day", 5), shadow: true, reset: { cron: "0 0 * * *", tz: "UTC" } }],
     ["rpm:100,counts=rpm", drip("rpm", 100, 60_000)],
     ["rpm:100,notify=80/95", { ...drip("rpm", 100, 60_000), notifyAt: [80, 95] }],
     [

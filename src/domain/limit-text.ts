@@ -43,6 +43,7 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   const kind = {
     ...measure,
     ...(said.soft ? { soft: true } : {}),
+    ...(said.shadow ? { shadow: true } : {}),
     ...(schedule.length === 0 ? {} : { schedule }),
     ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
   };
@@ -90,7 +91,7 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, schedule = [], notifyAt } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, shadow, schedule = [], notifyAt } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
@@ -106,6 +107,7 @@ export function specOfLimit(limit: Limit): string {
   return [
     terms,
     ...(soft ? ["soft"] : []),
+    ...(shadow ? ["shadow"] : []),
     ...TEXTS.flatMap(({ word, written }) => {
       const value = written(limit);
       return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
@@ -121,10 +123,11 @@ export function specOfLimit(limit: Limit): string {
 export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
-const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
+const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
 
 interface Words {
   soft: boolean;
+  shadow: boolean;
   tz?: string;
   counts?: string;
   notify?: string;
@@ -134,7 +137,7 @@ interface Words {
 }
 
 function wordsIn(spec: string, words: readonly string[]): Words {
-  const said: Words = { soft: false, windows: [], own: new Map() };
+  const said: Words = { soft: false, shadow: false, windows: [], own: new Map() };
   const once = (known: unknown, word: string) => {
     if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
   };
@@ -146,6 +149,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
       case "soft":
         once(said.soft, "soft");
         said.soft = true;
+        break;
+      case "shadow":
+        once(said.shadow, "shadow");
+        said.shadow = true;
         break;
       case "tz":
         once(said.tz, "tz=");
@@ -209,7 +216,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return `give AMOUNT[/PERIOD][:BURST], then any of soft, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
+    return `give AMOUNT[/PERIOD][:BURST], then any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOfText(first);

@@ -9,7 +9,7 @@ import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.t
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const LIMIT_KEYS = [
-  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft"],
+  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft", "shadow"],
   ...["schedule", "reset_schedule", "reset_after_seconds", "hold_seconds", "notify_at"],
 ];
 
@@ -59,6 +59,7 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
   const hold = whole("hold_seconds", "whole seconds", HOLD_SECONDS);
   const soft = found.has("soft") ? reading.flag(found.get("soft") as DocumentEntry) : undefined;
+  const shadow = found.has("shadow") ? reading.flag(found.get("shadow") as DocumentEntry) : undefined;
   const counts = readMeasure(reading, found.get("counts"));
   const schedule = readSchedule(reading, found.get("schedule"), calendar);
   const reset = readReset(reading, found.get("reset_schedule"), calendar);
@@ -70,6 +71,7 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const kind = {
     ...(counts === undefined ? {} : { counts }),
     ...(soft === true ? { soft } : {}),
+    ...(shadow === true ? { shadow } : {}),
     ...(schedule === undefined ? {} : { schedule }),
     ...(notifyAt === undefined ? {} : { notifyAt }),
   };

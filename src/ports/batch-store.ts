@@ -88,8 +88,10 @@ export interface BatchClaim {
   /** Null: nothing is asked of that level. Below 0: slots that a take adds to those that are held. */
   readonly amounts: readonly (number | null)[];
   readonly bypass: boolean;
-  /** Of a take: so many percent of every hard limit that it takes from must be left. */
+  /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
   readonly leavePercent: number;
+  /** Of a take: the places of limits that let it pass where they do not have enough, and then give and count nothing. */
+  readonly shadows: readonly number[];
   /** Of a credit or renewal: in which period or slice each amount was taken. Undefined: all are given back. */
   readonly pins: readonly LevelPin[] | undefined;
   /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */
@@ -168,6 +170,8 @@ export interface ClaimLevels {
   /** Only where one of the limits is a session. */
   readonly windows: readonly (number | null)[] | undefined;
   readonly validUntilMs: number | null | undefined;
+  /** The places of the shadows that would have refused the claim: of them nothing was taken. Absent: none. */
+  readonly shadowed?: readonly number[];
 }
 
 /**

@@ -101,6 +101,7 @@ const LIMIT: Names = {
   Burst: ["burst", "number"],
   Counts: ["counts", "text"],
   Soft: ["soft", "boolean"],
+  Shadow: ["shadow", "boolean"],
   Schedule: ["schedule", "windows"],
   ResetSchedule: ["reset_schedule", "resets"],
   ResetAfterSeconds: ["reset_after_seconds", "number"],

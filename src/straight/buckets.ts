@@ -1,5 +1,4 @@
 import type { Amount } from "../domain/amounts.ts";
-import { refuseShadow } from "../domain/beyond-rates.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { ConflictError } from "../domain/errors.ts";
@@ -51,7 +50,6 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    for (const { set } of claims) if (set.isBeyondRates) refuseShadow(set.limits);
     const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
     return (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;

@@ -50,6 +50,7 @@ export interface Part {
 
 const NOTHING: readonly Amount[] = [];
 const AS_TAKEN: SlotsBack = {};
+const NOTHING_PASSES: readonly number[] = [];
 
 export function partsOf(call: Call): readonly Part[] {
   if (call.kind === "take") {
@@ -101,7 +102,7 @@ export function claimOf(
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
   const claim = {
     ...{ bucket, signature, changedMs: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
-    ...{ pins: undefined, judgedMs: null, strays: [], lost: undefined },
+    ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
   };
   switch (kind) {
     case "take":
@@ -139,7 +140,7 @@ function ofTake(
   { record, form }: ExpectedRow,
   judgedMs: number,
   { nowMs }: RecordContext,
-): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs"> {
+): Pick<BatchClaim, "amounts" | "leavePercent" | "shadows" | "judgedMs"> {
   const claim = of as Claim;
   const holds = record !== undefined && form.slices.length > 0 && !of.bypass ? holdsOf(record.state, claim, nowMs) : [];
   const places = placed(form, amounts);
@@ -148,7 +149,12 @@ function ofTake(
     const i = levelAt(form, limit, slice);
     places[i] = (places[i] ?? 0) - milli;
   }
-  return { amounts: places, leavePercent: claim.leavePercent ?? 0, judgedMs: holds.length === 0 ? null : judgedMs };
+  return {
+    amounts: places,
+    leavePercent: claim.leavePercent ?? 0,
+    shadows: of.bypass ? NOTHING_PASSES : form.shape.shadows,
+    judgedMs: holds.length === 0 ? null : judgedMs,
+  };
 }
 
 function ofCredit(

@@ -4,7 +4,7 @@ import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
-import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
+import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
@@ -171,6 +171,14 @@ export function withLevels(
 
 /** In place of the length of a window, so that a store knows what is held from what is left. */
 const SLICE = -1;
+
+/** The names of the shadows that would have refused a claim. */
+export function shadowedAt(
+  { limits }: BucketState,
+  { shadowed = [] }: Pick<ClaimLevels, "shadowed">,
+): readonly string[] {
+  return shadowed.map((place) => (limits[place] as LimitState).name);
+}
 
 function orNever(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null;

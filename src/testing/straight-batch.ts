@@ -120,11 +120,11 @@ export class BatchWork {
       return "again";
     }
     const { id } = working.key;
-    const overdrawn: Amount[] = [];
+    const beside: Beside = { counted: [], passed: [] };
     let outcome: StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN;
     // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
     const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
-    outcome = changed(row, request, claim, this.#batch.countsUsage, overdrawn);
+    outcome = changed(row, request, claim, this.#batch.countsUsage, beside);
     if (outcome === AGAIN) {
       working.isShown = true;
       return "again";
@@ -132,13 +132,19 @@ export class BatchWork {
     if (outcome === "short" || outcome === "tooDeep" || outcome === "gone") return outcome;
     working.row = outcome;
     working.isChanged = true;
-    const counted = this.#batch.countsUsage ? [...overdrawn, ...claim.strays] : [];
+    const counted = this.#batch.countsUsage ? [...beside.counted, ...claim.strays] : [];
     if (counted.length > 0) {
       const usage = { hourMs: outcome.hourMs, requests: 0, amounts: counted };
       this.#left = [...this.#left, { id: `${this.#batch.namespaceId}\n${id}`, usage }];
     }
-    return levelsOf(outcome);
+    return beside.passed.length === 0 ? levelsOf(outcome) : { ...levelsOf(outcome), shadowed: beside.passed };
   }
+}
+
+/** What is counted beside the amounts of a claim, and the places of the shadows that it passes by. */
+interface Beside {
+  readonly counted: Amount[];
+  readonly passed: number[];
 }
 
 function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: BatchClaim, counts: boolean): boolean {
@@ -156,7 +162,7 @@ function changed(
   { kind, nowMs, isNoted }: BatchRequest,
   claim: BatchClaim,
   counts: boolean,
-  overdrawn: Amount[],
+  beside: Beside,
 ): StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN {
   let { validUntilMs, renewAtMs } = row;
   let [isShort, isDeep, isFull, isLost] = [false, false, false, false];
@@ -185,6 +191,9 @@ function changed(
   const levels = row.levels.map((level, i): StraightLevel => {
     const asked = claim.amounts[i];
     if (asked === null || asked === undefined) return level;
+    // Of a shadow that is passed by nothing is held.
+    const isSliceOf = (place: number) => level.name.startsWith(`${row.levels[place]?.name}@`);
+    if (kind === "take" && level.windowMs < 0 && beside.passed.some(isSliceOf)) return level;
     const pin = claim.pins?.[i];
     const isKept = pin === "skipUsed" || (typeof pin === "object" && "from" in pin && pin.isUsed);
     const countedMilli =
@@ -202,6 +211,11 @@ function changed(
           ? take(level, level, elapsedMs, asked)
           : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
+    if (tokensMilli === undefined && kind === "take" && claim.shadows.includes(i)) {
+      beside.passed.push(i);
+      beside.counted.push({ limit: countName("wouldRefuse", level.name), milli: 1000 });
+      return level;
+    }
     if (tokensMilli === undefined) {
       if (kind === "take") isShort = true;
       else isDeep = true;
@@ -209,7 +223,7 @@ function changed(
     }
     const after = { ...level, countedMilli, tokensMilli };
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
-      overdrawn.push({ limit: countName("overdrafts", level.name), milli: 1000 });
+      beside.counted.push({ limit: countName("overdrafts", level.name), milli: 1000 });
     }
     if (level.windowMs <= 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);

@@ -152,7 +152,7 @@ export const FLAGS = [
 
 const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
 const OWN = STORED.map(({ attribute }) => attribute).join("|");
-const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|na|counts)$`);
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|na|counts)$`);
 const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
@@ -180,7 +180,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, notifyAt } = limit;
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
     const kind = storedOf(limit);
     const own = kind?.encoded(limit);
     const zone = formOf(limit)?.zone(limit);
@@ -195,6 +195,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
     }
     if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
+    if (shadow) attributes[names.sh] = { BOOL: true };
     if (notifyAt !== undefined) attributes[names.na] = { S: notifyAt.join(",") };
     if (schedule !== undefined) {
       const { compact, tz } = encodeSchedule(schedule);
@@ -256,6 +257,7 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
     refillPeriodMs: prefix === SLOTS ? 1000 : whole(names.rp) * 1000,
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
+    ...(item[names.sh]?.BOOL === true ? { shadow: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
     ...(notifyAt === undefined ? {} : { notifyAt }),
     ...Object.assign({}, ...fields),

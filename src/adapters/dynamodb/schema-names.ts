@@ -105,6 +105,8 @@ export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
     ...(Object.fromEntries(STORED.map(({ attribute }) => [attribute, name(attribute)])) as OwnNames),
     soft: name("soft"),
     na: name("na"),
+    /** Ours: it is a shadow. */
+    sh: name("sh"),
     /** Ours: the measure that it counts, where that is not its name. */
     counts: name("counts"),
   };

@@ -45,6 +45,8 @@ DECLARE
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer; h integer;
   now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
+  -- Of a claim: the places of its shadows, and of those that would have refused it.
+  shades jsonb; passed integer[]; prior bigint;
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; ordered integer[]; made integer;
@@ -164,7 +166,11 @@ BEGIN
         was_window := was_window || f_window[o + 1 : p];
       END IF;
       mode := CASE WHEN c_bypass[c] THEN 0 ELSE kind END;
-      leave := CASE WHEN extras IS NULL THEN 0 ELSE coalesce((extras->>('f' || c))::bigint, 0) END;
+      IF extras IS NULL THEN
+        leave := 0;
+      ELSE
+        leave := coalesce((extras->>('f' || c))::bigint, 0); shades := extras->('h' || c); passed := NULL;
+      END IF;
       IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
         b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
         FOR k IN o + 1 .. p LOOP
@@ -180,8 +186,12 @@ BEGIN
       FOR k IN o + 1 .. p LOOP
         asked := a_milli[a + k];
         CONTINUE WHEN asked IS NULL;
+        -- Of a shadow that is passed by nothing is held.
+        CONTINUE WHEN kind = 1 AND f_reset_after[k] < 0 AND passed IS NOT NULL
+          AND EXISTS (SELECT FROM unnest(passed) s WHERE starts_with(f_names[k], f_names[o + s] || '@'));
         -- What is held in a slice is no usage: that is the limit's. Slots that come back after they were used stay counted.
         IF counts AND asked <> 0 AND f_reset_after[k] >= 0 AND (kind < 3 OR a_resets[a + k] IS NULL OR a_resets[a + k] NOT IN (-3, -4)) THEN
+          prior := f_counted[k];
           f_counted[k] := coalesce(f_counted[k], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
           -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
           IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
@@ -202,7 +212,16 @@ BEGIN
         ELSIF mode > 0 THEN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
-          IF remaining + refilled < 0 THEN
+          IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < (CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END) THEN
+            -- The floor is rounded up, as in domain/floor.ts.
+            IF shades @> to_jsonb(k - o) THEN
+              passed := passed || (k - o);
+              IF counts AND asked <> 0 THEN f_counted[k] := prior; END IF;
+            ELSE
+              is_claim_short := true;
+            END IF;
+            CONTINUE;
+          ELSIF remaining + refilled < 0 THEN
             IF f_soft[k] THEN
               -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
               IF remaining + refilled < -debt_max THEN remaining := f_tokens[k]; END IF;
@@ -210,17 +229,10 @@ BEGIN
                 u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[k] || '#od');
                 u_milli := u_milli || 1000::numeric;
               END IF;
-            ELSIF kind = 1 THEN
-              is_claim_short := true;
-              CONTINUE;
             ELSIF remaining + refilled < -debt_max THEN
               outcome := greatest(outcome, 2);
               CONTINUE;
             END IF;
-          ELSIF leave > 0 AND NOT f_soft[k] AND remaining + refilled < (f_capacity[k] * leave + 99) / 100 THEN
-            -- The floor is rounded up, as in domain/floor.ts.
-            is_claim_short := true;
-            CONTINUE;
           END IF;
           f_tokens[k] := remaining;
           IF f_reset_after[k] > 0 AND f_window[k] IS NULL AND asked > 0 THEN
@@ -234,6 +246,12 @@ BEGIN
       IF q_noted[q] THEN
         IF cardinality(was_bucket) = 1 THEN was_written := NULL; END IF;
         was_written := was_written || b_written[i]; b_written[i] := greatest(b_written[i], now_ms);
+      END IF;
+      IF counts AND passed IS NOT NULL THEN
+        FOREACH k IN ARRAY passed LOOP
+          u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[o + k] || '#wr');
+          u_milli := u_milli || 1000::numeric;
+        END LOOP;
       END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
@@ -253,7 +271,9 @@ BEGIN
         END IF;
       ELSIF outcome = 0 THEN
         said := said || ',[[' || array_to_string(f_tokens[o + 1 : p], ',', 'null') || ']' || CASE WHEN b_sessions[i]
-          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null') || ']' ELSE ']' END;
+          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null')
+          WHEN passed IS NOT NULL THEN ',null,null' ELSE '' END
+          || CASE WHEN passed IS NULL THEN ']' ELSE ',[' || array_to_string(passed, ',') || ']]' END;
       END IF;
     END LOOP;
     IF outcome = 0 THEN

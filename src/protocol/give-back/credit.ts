@@ -26,6 +26,8 @@ export interface GiveBack {
   /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
   readonly requests: number;
   readonly overdrafts: readonly Amount[];
+  /** What shadows would have refused of them, 1000 each. */
+  readonly wouldRefuse: readonly Amount[];
   /** Sessions whose window the request opened that is to be as if it had never been. */
   readonly opened: readonly string[];
   /** Slots that come back were used: usage keeps them. */
@@ -99,7 +101,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
  * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
  */
 function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
-  const { readingMs, amounts, bypass, requests, overdrafts } = back;
+  const { readingMs, amounts, bypass, requests, overdrafts, wouldRefuse } = back;
   const hour = hourNumber(readingMs);
   // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
   if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
@@ -107,6 +109,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   builder.add(RQ, -requests);
   if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);
   for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
+  for (const { limit, milli } of wouldRefuse) builder.add(namesOf(limit).wr, -milli);
 }
 
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
@@ -122,7 +125,7 @@ function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
 }
 
 function usageOf(back: GiveBack, state: BucketState): UsageDelta {
-  const { bypass, requests, overdrafts, sheeted } = back;
+  const { bypass, requests, overdrafts, wouldRefuse, sheeted } = back;
   const counted = negated(uncounted(back));
   return {
     ...NO_USAGE,
@@ -130,6 +133,7 @@ function usageOf(back: GiveBack, state: BucketState): UsageDelta {
     counters: counted,
     bypassed: bypass ? counted : [],
     overdrafts: negated(overdrafts),
+    wouldRefuse: negated(wouldRefuse),
     heldMs: timesBack(state, back),
     sheeted,
   };

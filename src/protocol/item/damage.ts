@@ -157,6 +157,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   rn: FROM_0,
   gc: FROM_1,
   ru: INSTANT,
+  sh: FROM_1,
   ct: TEXT,
   na: TEXT,
   th: { wants: "a percentage and its period", allows: (value) => markIn(value) !== undefined },

@@ -25,12 +25,13 @@ export function encodedLimit(
   zone: string | undefined,
 ): Item {
   const names = namesOf(name);
-  const { ct, cp, ra, rp, sched, own, soft, tz, na } = wordsOf(limit);
+  const { ct, cp, ra, rp, sched, own, soft, shadow, tz, na } = wordsOf(limit);
   const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
   if (ct !== undefined) item[names.ct] = ct;
   if (sched !== undefined) item[names.sched] = sched;
   if (own !== undefined) item[names[own.attribute]] = own.value;
   if (soft) item[names.soft] = softUntilMs;
+  if (shadow) item[names.sh] = 1;
   if (na !== undefined) item[names.na] = na;
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
@@ -51,9 +52,9 @@ export function encodedLimit(
 
 /** All attributes that a limit may have, but for its tokens, what is held of it, its counters and what was told of it. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, tz, ru, na } = names;
+  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, sh, tz, ru, na } = names;
   const own = STORED.map(({ attribute }) => names[attribute]);
-  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, tz, ru, na];
+  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, sh, tz, ru, na];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
@@ -86,6 +87,7 @@ interface LimitWords {
   /** The field that only its kind has. */
   readonly own: { readonly attribute: KindStored["attribute"]; readonly value: string | number } | undefined;
   readonly soft: boolean;
+  readonly shadow: boolean;
   readonly na: string | undefined;
 }
 
@@ -95,7 +97,7 @@ const words = new WeakMap<Limit, LimitWords>();
 function wordsOf(limit: Limit): LimitWords {
   let found = words.get(limit);
   if (found === undefined) {
-    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft, notifyAt } = limit;
+    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft, shadow, notifyAt } = limit;
     const kind = storedOf(limit);
     const value = kind?.encoded(limit);
     const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
@@ -108,6 +110,7 @@ function wordsOf(limit: Limit): LimitWords {
       tz: sched?.tz ?? formOf(limit)?.zone(limit),
       own: kind === undefined || value === undefined ? undefined : { attribute: kind.attribute, value },
       soft: soft === true,
+      shadow: shadow === true,
       na: notifyAt?.join(","),
     };
     words.set(limit, found);
@@ -119,11 +122,12 @@ function wordsOf(limit: Limit): LimitWords {
 export function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
-      const { ct, cp, ra, rp, sched, tz, own, soft, na } = wordsOf(limit);
+      const { ct, cp, ra, rp, sched, tz, own, soft, shadow, na } = wordsOf(limit);
       const name = ct === undefined ? limit.name : `${limit.name}:${ct}`;
       const kind = own === undefined ? [] : [own.attribute, own.value];
       const told = na === undefined ? [] : ["na", na];
-      return [name, cp, ra, rp, sched ?? "", tz ?? "", soft ? "soft" : "", ...kind, ...told].join(",");
+      const mode = soft ? "soft" : shadow ? "shadow" : "";
+      return [name, cp, ra, rp, sched ?? "", tz ?? "", mode, ...kind, ...told].join(",");
     })
     .join(";");
 }
@@ -146,7 +150,8 @@ export function limitIn(
     const sameMeasure = own.ct === item[names.ct] && own.na === item[names.na];
     const sameZone = own.tz === undefined || own.tz === tz;
     const sameWindows = own.sched === sched;
-    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && own.soft === names.soft in item) {
+    const sameMode = own.soft === names.soft in item && own.shadow === names.sh in item;
+    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && sameMode) {
       return { kind: "limit", limit: given };
     }
   }
@@ -179,6 +184,7 @@ export function limitIn(
     refillPeriodMs: Number(item[names.rp]),
     ...(typeof counts === "string" ? { counts } : {}),
     ...(names.soft in item ? { soft: true as const } : {}),
+    ...(names.sh in item ? { shadow: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
     ...(notifyAt === undefined ? {} : { notifyAt }),
     ...(fields?.kind === "decoded" ? fields.value : {}),

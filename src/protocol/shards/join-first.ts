@@ -1,5 +1,6 @@
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { isWhole } from "../../domain/limit-kinds.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
@@ -75,7 +76,7 @@ export class JoinFirst {
 }
 
 function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
-  return shardCount > 1 && set.limits.some((limit) => rulesOf(limit).isWhole);
+  return shardCount > 1 && set.limits.some(isWhole);
 }
 
 /** Why the store did not answer about one of the shards. */

@@ -43,6 +43,10 @@ export const limit = z
     refillPeriodMs: told(z.number(), "The period, in ms: whole seconds."),
     counts: told(z.string().max(1024), "The measure that it counts. Default: the one of its own name.").optional(),
     soft: told(z.boolean(), "It measures and never refuses. Default: false.").optional(),
+    shadow: told(
+      z.boolean(),
+      "It decides like a hard limit, counts what it would have refused, and never refuses. Not with soft. Default: false.",
+    ).optional(),
     schedule: told(
       z.array(scheduleEntry),
       "Windows with another capacity or rate. The first that matches counts.",
