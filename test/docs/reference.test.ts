@@ -181,7 +181,7 @@ function exercised(): Metrics {
   const at = { namespace: "default", entityId: "key-1", resource: "api" };
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
-  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
+  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity", shadowed: ["tpm"] }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
   metrics.heard(["degraded", { ...at, reason: "slots", cause: new HoldLost("The slots are held no more.") }]);

@@ -8,9 +8,10 @@ import { TAKE_FUNCTION } from "./take-function.ts";
 /**
  * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
  *   `pg_advisory_xact_lock(@.lock_of(namespace))` and adds 1; takes hold the same lock shared.
- * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`. The condition of `bucket_hour`
- *   is always true, and only who asks for hours implies it: a plan that is made while the table is empty, where every index looks as good
- *   as the others, cannot look up buckets by walking through that one.
+ * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`; behind those stand slots that are
+ *   held, by when they end (straight/row-form.ts), with -1 in `reset_after`. The condition of `bucket_hour` is always true, and only who
+ *   asks for hours implies it: a plan that is made while the table is empty, where every index looks as good as the others, cannot look
+ *   up buckets by walking through that one.
  * - `lane`: the last batch of each lane, and what was answered.
  * - `usage`: hours that have left their bucket. `milli` by counter; the counter `#requests` has the number of requests.
  * - `operation`: purchases and resets by their keys.
