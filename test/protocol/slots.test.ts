@@ -157,6 +157,25 @@ test("a bucket that takes slots is not split, and one in shards is joined first"
   assert.equal(await resize(context, asking(1).bucket, "more", T0 + 60_000), false);
 });
 
+test("shards that have not all heard of the same limits are told of the slots, and joined", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open();
+  const drip = (rate: number, asOfMs: number) =>
+    claim("ada", [Limit.perMinute("rpm", rate)], { rpm: 1 }, { origin: { asOfMs, generation: null } });
+  await a.place.ticket(drip(100, T0), T0);
+  const { resize } = await import("../../src/protocol/shards/resize.ts");
+  const context = (a.buckets as unknown as { context: Parameters<typeof resize>[0] }).context;
+  assert.equal(await resize(context, asking(1).bucket, "more", T0 + 20_000), true);
+  // One of them hears of it with the take; the other does not.
+  await a.place.ticket(drip(200, T0 + 21_000), T0 + 21_000);
+  const terms = [0, 1].map((shard) => cluster.item(a.place.namespaceId, "ada", shard)?.b_rpm_cp);
+  assert.deepEqual(terms.toSorted(), [100_000, 200_000]);
+  cluster.clock.set(T0 + 22_000);
+  const slots = { ...asking(10), origin: { asOfMs: T0 + 22_000, generation: null } };
+  assert.equal(await a.place.grants(slots, T0 + 22_000), true);
+  assert.equal(cluster.item(a.place.namespaceId, "ada", 1), undefined);
+});
+
 test("an item with slots expires an hour after the last of them has ended, at the earliest", async () => {
   const cluster = new Cluster();
   const a = await cluster.open({ usageKeptS: () => 0 });
