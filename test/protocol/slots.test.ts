@@ -140,6 +140,16 @@ test("after a lost answer the ticket is the one that ends first, so that it free
   assert.equal(pin?.endMs, T0 + 75_000, "of the slice that it went into");
 });
 
+test("a hold that is given back long after its end has ended by itself: usage counts it for as long as it was held", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open();
+  const ticket = await a.place.ticket(asking(2), T0);
+  cluster.clock.set(T0 + 20 * HOLD_MS);
+  await settle(a, asking(1), ticket, 2, T0 + 20 * HOLD_MS);
+  const item = cluster.item(a.place.namespaceId, "ada");
+  assert.deepEqual([item?.b_parallel_tk, item?.b_parallel_hu], [10_000, 2_000 * HOLD_MS]);
+});
+
 test("a bucket that takes slots is not split, and one in shards is joined first", async () => {
   const cluster = new Cluster();
   const a = await cluster.open();
