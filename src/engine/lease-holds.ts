@@ -121,9 +121,12 @@ export class LeaseHolds {
       holder.part.demands.flatMap((demand, level) => (demand.bucket.id === bucket.id ? [{ holder, level }] : [])),
     );
     const slots = () =>
-      places.flatMap(({ holder, level }) =>
-        holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level)),
-      );
+      // What was closed is given back, or about to be: it must not be moved any more.
+      this.#phase === "ended"
+        ? []
+        : places.flatMap(({ holder, level }) =>
+            holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level)),
+          );
     const limitMs = (name: string) =>
       Math.min(ownMs ?? Number.POSITIVE_INFINITY, ...set.limits.filter((one) => one.name === name).map(holdMsOf));
     const hold: BucketHold = {

@@ -185,7 +185,13 @@ export class Renewals {
     entry.retryMs = 0;
     try {
       const kept = [...entry.holds].filter(({ isKept }) => isKept);
-      for (const holds of byOwnHold(kept)) await this.#renewTogether(entry, holds);
+      for (const holds of byOwnHold(kept)) {
+        // Leases may have been closed while others were renewed.
+        await this.#renewTogether(
+          entry,
+          holds.filter((hold) => entry.holds.has(hold)),
+        );
+      }
     } finally {
       entry.isRenewing = false;
       this.#scheduleNext(entry);

@@ -93,7 +93,8 @@ export const STORE_MUTANTS: Readonly<Record<string, Spoiled>> = {
 /** In the engine: a method that does something else. The answer puts it back. */
 export const ENGINE_MUTANTS: Readonly<Record<string, () => () => void>> = {
   "a settle that keeps the slot": () => without(LeaseResource.prototype as never, "keepUsed", () => Promise.resolve()),
-  "renewals that are never sent": () => without(Renewals.prototype, "renew", () => Promise.resolve("renewed")),
+  "renewals that are never sent": () =>
+    without(Renewals.prototype, "renew", () => Promise.resolve({ cause: "not sent" })),
   "a body that nobody renews for": () => without(LeaseHolds.prototype, "keep", () => {}),
   "a give-back that does not wait for the renewal under way": () =>
     without(LeaseHolds.prototype, "settled", () => Promise.resolve()),

@@ -197,7 +197,7 @@ class SlotWorld {
     const lease = await limiter.acquire(this.#request());
     this.#charged++;
     for (let i = random.integer(0, 4); i > 0; i--) {
-      await this.#clock.sleep(random.pick([5, 400, 1_500]), undefined);
+      await this.#clock.sleep(random.pick([5, 400, 1_500, 12_000]), undefined);
       const change = random.pick(["renew", "release", "consume", "keep", "adjust"] as const);
       if (change === "keep") lease.keep();
       else if (change === "renew") await lease.renew().catch(unavailable);
