@@ -98,7 +98,7 @@ function Mark({ percent, isTold }: { readonly percent: number; readonly isTold: 
   );
 }
 
-/** How much of a bar is drawn. The dashes of a shadow keep their length. */
-function filled(part: number, isShadow: boolean) {
-  return isShadow ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` };
+/** A dashed bar is cut off, not squeezed: its dashes stay as long as they are. */
+function filled(part: number, isDashed: boolean) {
+  return isDashed ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` };
 }

@@ -70,7 +70,9 @@ export function newDraft(): LimitDraft {
   return {
     ...{ id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "" },
     ...terms,
-    ...{ mode: "hard", notify: "", windows: [] },
+    mode: "hard",
+    notify: "",
+    windows: [],
   };
 }
 

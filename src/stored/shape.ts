@@ -40,10 +40,10 @@ export interface Shape {
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
-  /** How many of them count how many are at once. */
-  readonly slotsCount: number;
   /** Which of them are shadows, by their places. */
   readonly shadows: readonly number[];
+  /** How many of them count how many are at once. */
+  readonly slotsCount: number;
   /** How many of them are telling. */
   readonly tellingCount: number;
 }

@@ -172,7 +172,7 @@ export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number
 
 /**
  * What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
- * percent must be left, `h` the places of shadows.
+ * percent must be left, `h` the places of shadows, each with that of the slice in which it would be held, or 0.
  */
 function extrasText(claims: readonly BatchClaim[]): string | null {
   const extras: Record<string, unknown> = {};
@@ -182,7 +182,11 @@ function extrasText(claims: readonly BatchClaim[]): string | null {
     if (strays.length > 0) extras[`s${i + 1}`] = strays.map(({ limit, milli }) => [limit, String(milli)]);
     if (lost !== undefined) extras[`l${i + 1}`] = leftRows([lost]);
     if (leavePercent > 0) extras[`f${i + 1}`] = leavePercent;
-    if (shadows.length > 0) extras[`h${i + 1}`] = shadows.map((place) => place + 1);
+    if (shadows.length > 0) {
+      extras[`h${i + 1}`] = Object.fromEntries(
+        shadows.map(({ place, slice }) => [place + 1, slice === undefined ? 0 : slice + 1]),
+      );
+    }
     isAny ||= origin !== undefined || strays.length + shadows.length > 0 || lost !== undefined || leavePercent > 0;
   }
   return isAny ? JSON.stringify(extras) : null;
@@ -261,6 +265,7 @@ interface RowJson {
   readonly window: readonly (number | null)[];
   readonly topUp: readonly number[];
   readonly resets: readonly number[];
+  readonly marks: string | null;
 }
 
 function seenRow(row: RowJson): SeenRow {
@@ -277,6 +282,7 @@ function seenRow(row: RowJson): SeenRow {
     metMs: row.met,
     hourMs: row.hour,
     requests: row.requests,
+    marks: row.marks,
     tokensMilli: row.tokens,
     remainders: row.remainder,
     countedMilli: row.counted,

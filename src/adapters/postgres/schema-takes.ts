@@ -1,5 +1,6 @@
 import { TAKE_NAME } from "./batch-text.ts";
 import { FORGET_FUNCTION, FORGET_NAME } from "./forget-function.ts";
+import { MARK_FUNCTION, MARK_NAME } from "./mark-function.ts";
 import { OPERATE_FUNCTION, OPERATE_NAME } from "./operate-function.ts";
 import type { SchemaPart } from "./schema-part.ts";
 import { TAKE_FUNCTION } from "./take-function.ts";
@@ -50,6 +51,11 @@ CREATE TABLE @.operation (
 CREATE INDEX operation_at ON @.operation (namespace, at_ms);
 `;
 
+/** `marks`: what was told of the limits of a bucket (straight/row-marks.ts); only `mark_1` changes it. */
+const TABLES_2 = `
+ALTER TABLE @.bucket ADD COLUMN marks text;
+`;
+
 /** The number of the lock of a namespace. With names in full and no settings of its own, it becomes part of the statement that calls it. */
 const LOCK_OF = `
 CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
@@ -63,12 +69,13 @@ AS $$ SELECT greatest(version + 1, floor(extract(epoch FROM clock_timestamp()) *
 `;
 
 export const TAKE_PARTS: SchemaPart = {
-  tables: [TABLES_1],
+  tables: [TABLES_1, TABLES_2],
   functions: [
     { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
     { name: "stamp_after(bigint)", text: STAMP_AFTER, role: "inner" },
     { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
     { name: FORGET_NAME, text: FORGET_FUNCTION, role: "acquire" },
+    { name: MARK_NAME, text: MARK_FUNCTION, role: "acquire" },
     { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
   ],
   readByTakes: ["generation"],

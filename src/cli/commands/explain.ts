@@ -59,8 +59,7 @@ export const explain: CommandFile<ExplainOptions> = {
       const shadows = options.json ? "" : await shadowLines(limiter, levels, resource, Date.now());
       await printValue(context, options, explanation, () => {
         const rows = rowsOf(levels);
-        const table = rows.length === 0 ? "" : `\n${draw(rows)}`;
-        return `${explainText(explanation, consume)}\n${table}${slotLines(levels)}${shadows}${reasonsOf(levels)}`;
+        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${slotLines(levels)}${shadows}${reasonsOf(levels)}`;
       });
       return options.exitCode === true && explanation.outcome !== "granted" ? EXIT.refused : EXIT.done;
     });
