@@ -1,5 +1,6 @@
 import { FUNCTION_HEAD } from "./schema-part.ts";
 import { DRAFTS_LOCKED, DRAFTS_WRITTEN } from "./take-drafts.ts";
+import { GIVEN_BACK } from "./take-give-backs.ts";
 import { NEW_ROWS_WRITTEN } from "./take-new-rows.ts";
 
 /** Plans are made once a connection: made anew for the values of each take they would cost a third of it, and be the same. */
@@ -195,18 +196,7 @@ BEGIN
           IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
         END IF;
         IF mode = 3 THEN
-          IF a_resets[a + k] IN (-2, -3) THEN
-            -- Slots that were held: they come out of their slice, if it still has them.
-            h := o + a_window[a + k]::integer;
-            IF f_tokens[h] >= asked THEN f_tokens[h] := f_tokens[h] - asked; f_tokens[k] := f_tokens[k] + asked; END IF;
-          ELSIF a_resets[a + k] = -5 THEN
-            -- Slots that are held on, in a later slice.
-            h := o + a_window[a + k]::integer;
-            IF f_tokens[k] >= asked THEN f_tokens[k] := f_tokens[k] - asked; f_tokens[h] := f_tokens[h] + asked;
-            ELSE outcome := greatest(outcome, 3); END IF;
-          ELSIF a_resets[a + k] IS NULL OR (a_resets[a + k] = f_resets[k] AND a_window[a + k] IS NOT DISTINCT FROM f_window[k]) THEN
-            f_tokens[k] := least(safe_max, f_tokens[k] + asked);
-          END IF;
+          ${GIVEN_BACK}
         ELSIF mode > 0 THEN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
