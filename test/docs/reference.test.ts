@@ -158,7 +158,7 @@ test("docs/reference/limits.md has every word, unit and reset, and no other", ()
   assert.deepEqual(quoted(row("`DURATION`")), Object.keys(DURATIONS).sort());
   assert.deepEqual(quoted(row("`AMOUNT`, `BURST`")), Object.keys(FACTORS).sort());
   const words = [...markdown.matchAll(/^\| `([a-z]+)(?:=[A-Z]|` \| The limit)/gm)].map(([, word = ""]) => word);
-  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "soft"].sort());
+  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "soft", "shadow"].sort());
   const resets = [...markdown.matchAll(/^\| `([a-z]+ly)` \| `([^`]+)` \|$/gm)].map(([, name, cron]) => [name, cron]);
   assert.deepEqual(resets, RESETS);
 });
@@ -181,7 +181,7 @@ function exercised(): Metrics {
   const at = { namespace: "default", entityId: "key-1", resource: "api" };
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
-  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
+  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity", shadowed: ["tpm"] }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
   metrics.heard(["degraded", { ...at, reason: "slots", cause: new HoldLost("The slots are held no more.") }]);

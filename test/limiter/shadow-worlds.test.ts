@@ -50,11 +50,12 @@ async function play(
       if (outcome.lease.shadowed.includes("tpm") === isTaken)
         return `${tpm} tpm told as passed by: ${!isTaken} would be right`;
       const more = random.integer(0, 6);
-      if (random.chance(0.3)) {
+      const then = random.pick(["adjust", "rollback", "settle"] as const);
+      if (then === "adjust") {
         await outcome.lease.adjust({ tpm: more });
         if (isTaken) shadow.debit(more * 1_000, nowMs);
         await outcome.lease.settle();
-      } else if (random.chance(0.3)) {
+      } else if (then === "rollback") {
         await outcome.lease.rollback();
         hard.credit(rpm * 1_000);
         if (isTaken) shadow.credit(tpm * 1_000);
