@@ -68,11 +68,7 @@ export function newDraft(): LimitDraft {
     hold: "60",
   } as const;
   return {
-    id: ++lastId,
-    isNew: true,
-    isRemoved: false,
-    name: "",
-    counts: "",
+    ...{ id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "" },
     ...terms,
     mode: "hard",
     notify: "",

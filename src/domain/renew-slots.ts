@@ -3,11 +3,13 @@ import { type BucketState, holdEndMs } from "./bucket-state.ts";
 import {
   byPeriod,
   hasSlots,
+  isSamePeriod,
   isSlotPin,
   joinedTicket,
   type PeriodShare,
   PLAIN_TICKET,
   pinOf,
+  type SlotPin,
   type Ticket,
 } from "./give-back.ts";
 import { moved } from "./holds.ts";
@@ -63,20 +65,29 @@ export function renewSlots(
 }
 
 /**
- * The ticket of one of several holdings that were renewed together: where its slices were left, its pins stay; others have become the one
- * slice of their limit that was not there before.
+ * The ticket of one of several holdings that were renewed together. What was moved is in one slice of its limit now: one that was not
+ * there before, or has more than before. Pins of slices that end later than that stay.
  */
 export function ticketAfter(before: Ticket, joined: Ticket, renewed: Ticket): Ticket {
   const pins = before.pins.map((pin) => {
-    if (!isSlotPin(pin) || !joined.pins.some(({ limit }) => limit === pin.limit)) return pin;
-    const now = renewed.pins.filter(isSlotPin).filter(({ limit }) => limit === pin.limit);
-    const isKept = now.some(({ place, endMs }) => place === pin.place && endMs === pin.endMs);
-    const latest = now.reduce((a, b) => (b.endMs > a.endMs ? b : a), now[0] ?? pin);
-    if (isKept) return pin;
-    const { milli: _, ...own } = latest;
+    if (!isSlotPin(pin)) return pin;
+    const now = slotPinsOf(renewed, pin.limit);
+    if (now.length === 0 || now.some((one) => isSamePeriod(one, pin))) return pin;
+    const into = now.length === 1 ? now[0] : now.find((one) => hasGrown(one, slotPinsOf(joined, pin.limit)));
+    if (into === undefined) return pin;
+    const { milli: _, ...own } = into;
     return pin.milli === undefined ? own : { ...own, milli: pin.milli };
   });
   return { ...before, pins };
+}
+
+function hasGrown(pin: SlotPin, before: readonly SlotPin[]): boolean {
+  const same = before.find((one) => isSamePeriod(one, pin));
+  return same === undefined || (pin.milli ?? 0) > (same.milli ?? 0);
+}
+
+function slotPinsOf({ pins }: Ticket, limit: string): readonly SlotPin[] {
+  return pins.filter(isSlotPin).filter((pin) => pin.limit === limit);
 }
 
 /** The slots among some amounts: those whose ticket says in which slice they are. */

@@ -1,11 +1,12 @@
-import { HoldLost } from "../domain/errors.ts";
-import { isSlotPin, type PeriodShare, pinOf, type SlotPin, type Ticket } from "../domain/give-back.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { HoldLost, RateLimiterUnavailable } from "../domain/errors.ts";
+import { isSlotPin, pinOf, type SlotPin, type Ticket } from "../domain/give-back.ts";
 import { type Holding, withRenewed } from "../domain/holding.ts";
 import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import { slotsOf, ticketAfter } from "../domain/renew-slots.ts";
 import { type EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { LeasePart } from "./lease-part.ts";
-import type { BucketHold, Renewals } from "./renewals.ts";
+import type { BucketHold, HeldSlots, Renewals } from "./renewals.ts";
 import type { Demand } from "./request.ts";
 
 /** What holds need of the limiter that gave the lease. */
@@ -67,12 +68,14 @@ export class LeaseHolds {
     this.#add(this.#maker.now());
   }
 
-  /** Renews all of them now. False: some are lost. Throws what kept the store from answering. */
+  /** Renews all of them now. False: some are lost. Throws `RateLimiterUnavailable` where the store did not answer. */
   async renew(): Promise<boolean> {
     const holds = [...this.#byBucket.values()];
     const renewed = await Promise.all(holds.map((hold) => this.#maker.renewals.renew([hold])));
     for (const [i, one] of renewed.entries()) if (one === "lost") (holds[i] as BucketHold).lost("gone");
-    for (const one of renewed) if (typeof one === "object") throw one.cause;
+    for (const [i, one] of renewed.entries()) {
+      if (typeof one === "object") throw notRenewed((holds[i] as BucketHold).held.bucket, one.cause);
+    }
     return !renewed.includes("lost");
   }
 
@@ -117,7 +120,10 @@ export class LeaseHolds {
     const places = this.#holders.flatMap((holder) =>
       holder.part.demands.flatMap((demand, level) => (demand.bucket.id === bucket.id ? [{ holder, level }] : [])),
     );
-    const slots = () => places.flatMap(({ holder, level }) => holder.holdingsAt(level).flatMap(slotsIn));
+    const slots = () =>
+      places.flatMap(({ holder, level }) =>
+        holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level)),
+      );
     const limitMs = (name: string) =>
       Math.min(ownMs ?? Number.POSITIVE_INFINITY, ...set.limits.filter((one) => one.name === name).map(holdMsOf));
     const hold: BucketHold = {
@@ -132,10 +138,8 @@ export class LeaseHolds {
         );
         return Math.max(0, Math.min(...times));
       },
-      renewed: (joined, after) => {
-        for (const { holder, level } of places) {
-          holder.replaceAt(level, renewedHoldings(holder.holdingsAt(level), joined, after));
-        }
+      renewed: (asked, joined, after) => {
+        for (const slots of asked) slots.move(ticketAfter(slots.ticket, joined, after));
       },
       lost: (why) => this.#lose(hold, why),
     };
@@ -156,27 +160,27 @@ export class LeaseHolds {
   }
 }
 
+function notRenewed({ entityId, resource }: BucketKey, cause: unknown): RateLimiterUnavailable {
+  return new RateLimiterUnavailable(
+    `The store is unavailable for ${entityId} on ${resource}, so slots were not renewed; they are held as long as before. Try again.`,
+    { cause },
+  );
+}
+
 function untilMs(hold: BucketHold): number {
   return hold.confirmedMs + hold.holdMs;
 }
 
 /** The slots of a holding. */
-function slotsIn({ ticket, held }: Holding): readonly PeriodShare[] {
+function slotsIn({ ticket, held }: Holding, holder: SlotHolder, level: number): readonly HeldSlots[] {
   const amounts = slotsOf(ticket, held);
   if (amounts.length === 0) return [];
   const pins = amounts.map(({ limit }) => pinOf(ticket, limit) as SlotPin);
-  return [{ ticket: { ...ticket, pins, overdrawn: [], opened: [] }, amounts }];
-}
-
-/** Holdings after their slots were renewed, perhaps together with those of other leases. */
-function renewedHoldings(holdings: readonly Holding[], joined: Ticket, after: Ticket): readonly Holding[] {
-  let all = holdings;
-  for (const { ticket, held } of holdings) {
-    const now = ticketAfter(ticket, joined, after);
-    for (const { limit, milli } of slotsOf(ticket, held)) {
-      const [from, to] = [pinOf(ticket, limit) as SlotPin, pinOf(now, limit) as SlotPin];
-      if (from !== to) all = withRenewed(all, { from, to, milli });
+  const move = (after: Ticket) => {
+    for (const [i, { limit, milli }] of amounts.entries()) {
+      const [from, to] = [pins[i] as SlotPin, pinOf(after, limit) as SlotPin];
+      if (from !== to) holder.replaceAt(level, withRenewed(holder.holdingsAt(level), { from, to, milli }));
     }
-  }
-  return all;
+  };
+  return [{ ticket: { ...ticket, pins, overdrawn: [], opened: [] }, amounts, move }];
 }

@@ -4,6 +4,12 @@ import type { Held, RenewReply } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { StoreClient } from "./store-client.ts";
 
+/** Slots that a lease holds in the slices of a ticket. */
+export interface HeldSlots extends PeriodShare {
+  /** Puts them into other slices: for each amount that of `after`. */
+  move(after: Ticket): void;
+}
+
 /** What a lease holds of slots on one bucket. */
 export interface BucketHold {
   readonly held: Omit<Held, "ticket">;
@@ -16,9 +22,9 @@ export interface BucketHold {
   /** A renewal that the store has not answered yet. */
   underWay: Promise<unknown> | undefined;
   /** What is held, by slices. */
-  slots(): readonly PeriodShare[];
-  /** The store has renewed all of these slots together. */
-  renewed(joined: Ticket, after: Ticket): void;
+  slots(): readonly HeldSlots[];
+  /** The store has renewed these slots, together with those of other leases. More may have been taken meanwhile. */
+  renewed(asked: readonly HeldSlots[], joined: Ticket, after: Ticket): void;
   /** They are another's, or may soon be. */
   lost(why: "gone" | "late"): void;
 }
@@ -72,7 +78,10 @@ export class Renewals {
 
   /** Renews some holds of one bucket now, all of them or none. */
   async renew(holds: readonly BucketHold[]): Promise<Renewed> {
-    const parts = holds.flatMap((hold) => hold.slots());
+    // One at a time: a second would name slices that the first has left, and move what others hold there.
+    for (let busy = underWay(holds); busy !== undefined; busy = underWay(holds)) await busy.catch(() => {});
+    const asked = holds.map((hold) => hold.slots());
+    const parts = asked.flat();
     const [first] = holds;
     if (first === undefined || parts.length === 0) return "renewed";
     const joined = joinedTicket(parts);
@@ -90,9 +99,9 @@ export class Renewals {
     }
     if (reply.kind === "unavailable") return { cause: reply.cause };
     if (reply.kind === "lost") return "lost";
-    for (const hold of holds) {
+    for (const [i, hold] of holds.entries()) {
       hold.confirmedMs = Math.max(hold.confirmedMs, askedMs);
-      hold.renewed(joined, reply.ticket);
+      hold.renewed(asked[i] ?? [], joined, reply.ticket);
     }
     return "renewed";
   }
@@ -214,6 +223,10 @@ function lossMs({ confirmedMs, holdMs }: BucketHold): number {
 
 function dueMs(hold: BucketHold): number {
   return hold.isKept ? renewalMs(hold) : lossMs(hold);
+}
+
+function underWay(holds: readonly BucketHold[]): Promise<unknown> | undefined {
+  return holds.find((hold) => hold.underWay !== undefined)?.underWay;
 }
 
 /** Those that are renewed for the same time. */

@@ -49,6 +49,8 @@ export interface StraightRow {
 /** A row with a number that grows with every write, and no other row of the same key ever had. */
 export interface VersionedRow extends StraightRow {
   readonly version: number;
+  /** What was told of its limits, as text (straight/row-marks.ts); null: nothing. Only `mark` changes it. */
+  readonly marks: string | null;
 }
 
 /** Usage for its table: by counter, of one hour. */
@@ -258,6 +260,15 @@ export interface BatchStore {
   operate(operation: RowOperation): Promise<RowOperationReply>;
   /** The amounts remembered under the key of an operation, as text. */
   operated(key: OperationKey): Promise<string | undefined>;
+  /**
+   * Swaps what was told of a bucket for something else, if it is still as it was seen; answers whether it was. It makes a new version of
+   * the row. Throws `RateLimiterUnavailable`, also where it may have been done.
+   */
+  mark(
+    namespaceId: string,
+    key: BucketKey,
+    marks: { readonly seen: string | null; readonly next: string },
+  ): Promise<boolean>;
   /** In the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
   read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
   /** By entity id, then by resource. */

@@ -68,7 +68,7 @@ function recordOfSeen(
     expected.find((one) => one !== undefined && signatureOf(one.text) === row.signature) ??
     formFrom(row.limitsText, calendar);
   if (form === undefined) return { attribute: "limits", value: row.limitsText, wants: "limits as JSON" };
-  return recordOf(form, row) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
+  return recordOf(form, row, calendar) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
 }
 
 /** What a call is answered; `again`: it has to be sent once more. */

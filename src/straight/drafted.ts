@@ -18,7 +18,7 @@ export function draftedWrite(
   const stateOf = (id: string): BucketState => {
     const { key, row, levels } = foundBy(id);
     const form = formFrom(row.limitsText ?? "", calendar);
-    const record = form && recordOf(form, row);
+    const record = form && recordOf(form, row, undefined);
     if (record === undefined) {
       throw new ItemUnreadable({ bucket: key, shard: 0 }, { ...LEVEL_DAMAGE, value: row.tokensMilli });
     }

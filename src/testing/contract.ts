@@ -54,10 +54,8 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
-  if (!suite.gaps.has("slots")) {
-    under("how many are at once", holdsContract);
-    under("how many are at once, when limits change", changedHoldsContract);
-  }
+  under("how many are at once", holdsContract);
+  under("how many are at once, when limits change", changedHoldsContract);
   under("thresholds", thresholdsContract);
   under("shadow limits", shadowContract);
   under("configuration", configContract);

@@ -32,6 +32,7 @@ interface Working {
   readonly key: BucketKey;
   row: StraightRow;
   readonly version: number;
+  readonly marks: string | null;
   isChanged: boolean;
   isShown: boolean;
 }
@@ -53,11 +54,12 @@ export class BatchWork {
       const id = idIn(batch.namespaceId, key);
       const stored = store.rows.get(id);
       const version = stored?.version ?? 0;
+      const marks = stored?.marks ?? null;
       if (brought === undefined || brought.version !== version || isRefused(brought.request)) {
-        return stored && { key, row: stored, version, isChanged: false, isShown: false };
+        return stored && { key, row: stored, version, marks, isChanged: false, isShown: false };
       }
       for (const usage of brought.left) this.#left.push({ id, usage });
-      return { key, row: brought.row, version, isChanged: version > 0, isShown: false };
+      return { key, row: brought.row, version, marks, isChanged: version > 0, isShown: false };
     });
   }
 
@@ -90,9 +92,13 @@ export class BatchWork {
       const version = working.isChanged ? this.#store.nextVersion() : working.version;
       if (working.isChanged) {
         isWritten = true;
-        this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), { ...working.row, version });
+        this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), {
+          ...working.row,
+          version,
+          marks: working.marks,
+        });
       }
-      return seen(working.row, version, working.isShown);
+      return seen({ ...working.row, version, marks: working.marks }, working.isShown);
     });
     for (const { id, usage } of this.#left) this.#store.count(id, [usage]);
     return { rows, isWritten };
@@ -261,10 +267,9 @@ function levelsOf({ levels, validUntilMs }: StraightRow): ClaimLevels {
   };
 }
 
-function seen({ levels, limitsText, ...row }: StraightRow, version: number, isShown: boolean): SeenRow {
+function seen({ levels, limitsText, ...row }: VersionedRow, isShown: boolean): SeenRow {
   return {
     ...row,
-    version,
     limitsText: isShown ? limitsText : undefined,
     tokensMilli: levels.map((level) => level.tokensMilli),
     remainders: levels.map((level) => level.remainder),

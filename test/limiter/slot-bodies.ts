@@ -1,11 +1,16 @@
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
+import type { Batch, BatchReply, BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
+import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock, type SkewedClock } from "../../src/testing/simulated-clock.ts";
+import { straightWorld } from "../../src/testing/straight-whole.ts";
+import { type Copies, faultyBatches } from "../straight/faulty-batches.ts";
+import { straightProcess } from "../straight/process.ts";
 
 // Bodies that hold a slot and stop when their signal says so, in several processes: at no instant are more of them running than there
 // are slots, whatever is lost, late or dies, as long as clocks are less than an eighth of a hold apart.
@@ -47,6 +52,34 @@ export const GROUNDS: Readonly<Record<string, Ground>> = {
         },
       });
       return { store, crash: () => store.lineTo("default").crash() };
+    };
+  },
+  batches: (clock, _, faults) => {
+    const world = straightWorld(() => clock.now());
+    const copies: Copies = [];
+    return (own, chance, isFaultless) => {
+      let isDead = false;
+      const faulty = faultyBatches(
+        world.batches,
+        chance.fork(),
+        copies,
+        () => (isFaultless ? 0 : faults),
+        () => {},
+      );
+      const line = overriding<BatchStore>(faulty, {
+        apply: async (batch: Batch, timeoutMs: number): Promise<BatchReply> => {
+          await clock.sleep(chance.pick([0, 1, 5, 40]), undefined);
+          // Nobody hears of what a process asks for that is no more.
+          return isDead ? new Promise<BatchReply>(() => {}) : faulty.apply(batch, timeoutMs);
+        },
+      });
+      const process = { line, random: chance, calendar: createCalendar(), coalesce: true, laneCount: 2, clock: own };
+      return {
+        store: straightProcess(world, process),
+        crash: () => {
+          isDead = true;
+        },
+      };
     };
   },
   memory: (clock, _, faults) => {

@@ -265,6 +265,7 @@ interface RowJson {
   readonly window: readonly (number | null)[];
   readonly topUp: readonly number[];
   readonly resets: readonly number[];
+  readonly marks: string | null;
 }
 
 function seenRow(row: RowJson): SeenRow {
@@ -281,6 +282,7 @@ function seenRow(row: RowJson): SeenRow {
     metMs: row.met,
     hourMs: row.hour,
     requests: row.requests,
+    marks: row.marks,
     tokensMilli: row.tokens,
     remainders: row.remainder,
     countedMilli: row.counted,

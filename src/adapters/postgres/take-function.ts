@@ -31,7 +31,7 @@ DECLARE
   -- By bucket; what is not set is NULL.
   b_version bigint[]; b_signature text[]; b_limits text[]; b_epoch bigint[]; b_renew bigint[]; b_valid bigint[]; b_written bigint[];
   b_as_of bigint[]; b_gen bigint[]; b_met bigint[]; b_hour bigint[]; b_requests bigint[]; b_offset integer[]; b_length integer[];
-  b_sessions boolean[]; b_new boolean[]; b_shown boolean[];
+  b_sessions boolean[]; b_new boolean[]; b_shown boolean[]; b_marks text[];
   -- 0: as it is stored. 1: levels have changed. 2: everything has changed. 3: it is new, and somebody has taken from it.
   b_changed smallint[] := array_fill(0::smallint, ARRAY[n]);
   -- The reading that f_refilled is for.
@@ -94,7 +94,7 @@ BEGIN
     i := r.at;
     b_version[i] := r.version; b_signature[i] := r.signature; b_limits[i] := r.limits; b_epoch[i] := r.epoch_ms;
     b_renew[i] := r.renew_at_ms; b_valid[i] := r.valid_until_ms; b_written[i] := r.written_ms; b_as_of[i] := r.as_of_ms;
-    b_gen[i] := r.generation; b_met[i] := r.met_ms; b_hour[i] := r.hour_ms; b_requests[i] := r.requests;
+    b_gen[i] := r.generation; b_met[i] := r.met_ms; b_hour[i] := r.hour_ms; b_requests[i] := r.requests; b_marks[i] := r.marks;
     b_offset[i] := cardinality(f_tokens); b_length[i] := cardinality(r.tokens);
     f_names := f_names || r.names; f_capacity := f_capacity || r.capacity; f_amount := f_amount || r.amount;
     f_period := f_period || r.period; f_soft := f_soft || r.soft; f_reset_after := f_reset_after || r.reset_after;
@@ -373,7 +373,8 @@ BEGIN
       || ',"generation":' || coalesce(b_gen[i]::text, 'null') || ',"met":' || b_met[i] || ',"hour":' || b_hour[i] || ',"requests":' || b_requests[i]
       || ',"tokens":[' || array_to_string(f_tokens[o + 1 : p], ',') || '],"remainder":[' || array_to_string(f_remainder[o + 1 : p], ',')
       || '],"counted":[' || array_to_string(f_counted[o + 1 : p], ',', 'null') || '],"window":[' || array_to_string(f_window[o + 1 : p], ',', 'null')
-      || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',') || ']}';
+      || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',')
+      || '],"marks":' || coalesce(to_jsonb(b_marks[i])::text, 'null') || '}';
     said := said || CASE WHEN b_shown[i] THEN '{"limits":' || to_jsonb(b_limits[i])::text || ',' ELSE '{' END || shown;
     IF d_applied IS NOT NULL THEN b_said[i] := shown; END IF;
   END LOOP;

@@ -11,7 +11,7 @@ import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.t
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
 import { roomFor } from "./place.ts";
-import { addSlots, isHeldIn, isOnlySlots, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
+import { addSlots, isHeldIn, isOnlySlots, isOverBy, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
 
 /** What is given back to one shard. */
 export interface GiveBack {
@@ -115,7 +115,8 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
-  if (!back.bypass && !isOnlySlots(back) && isPastBoundary(image, readingMs, env)) return true;
+  const minds = !isOnlySlots(back) || isOverBy(back, readingMs);
+  if (!back.bypass && minds && isPastBoundary(image, readingMs, env)) return true;
   if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
   if (rollTo(image, { readingMs, usage: usageOf(back, image.state) }) !== undefined) return true;

@@ -26,6 +26,7 @@ import { readWhole } from "../shards/whole.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
 import { isRightPlace, isUnwrittenSince, lacksQuota, type Placed, placed, unsplit } from "./place.ts";
+import { isOverBy } from "./slots-back.ts";
 
 /** What one give-back shares with all its writes. */
 interface Giving {
@@ -184,7 +185,7 @@ export class Crediting {
     const plan: CreditPlan = {
       key,
       readingMs,
-      needsImage: env.dialect.creditNeedsImage || undone.opened.length > 0,
+      needsImage: env.dialect.creditNeedsImage || undone.opened.length > 0 || isOverBy({ amounts, ticket }, readingMs),
       isPlace: (image) => bypass || isRightPlace(image, place, ticket, readingMs, env.calendar),
       sheetFor: (image) => sheetBefore(image, readingMs, cache.sheet(shard), env),
       writeFor: (image) => creditForm(key, image, back(), env),

@@ -6,13 +6,13 @@ import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
 import { termsAt } from "../../domain/limit-state.ts";
+import { withMark } from "../../domain/mark-words.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { BN, CFA, CFC, CFG, CFL, FRF, LW, limitNamesIn, namesOf, RF, SHARD_COUNT, UH } from "./attributes.ts";
 import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
 import { canonicalOf, canonicalOfSet, type Damaged, limitIn } from "./limit-words.ts";
-import { withMark } from "./mark-words.ts";
 import { slicesAgain, slicesIn } from "./stored-slices.ts";
 
 /** An item as it was seen, and what it means. */

@@ -1,6 +1,7 @@
 import type { Damage } from "../../domain/item-unreadable.ts";
 import { STORED } from "../../domain/kinds/table.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
+import { markIn } from "../../domain/mark-words.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import {
   BN,
@@ -27,7 +28,6 @@ import {
   VU,
   WCU,
 } from "./attributes.ts";
-import { markIn } from "./mark-words.ts";
 
 /** What an attribute must be; the sentence goes on "..., not". */
 interface Rule {

@@ -1,8 +1,8 @@
-import { divCeil } from "../../bucket/integers.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { crossedOf, dueOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
@@ -23,7 +23,7 @@ import type { Machine } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import type { BackgroundTasks } from "../shards/background-tasks.ts";
 import { readWhole, withoutDeadline } from "../shards/whole.ts";
-import { dueOf, markWrite, type ThresholdMarks, toldText, type Use, useOf } from "./mark.ts";
+import { markWrite, type ThresholdMarks } from "./mark.ts";
 
 /** What was not done, as it is told. */
 const NOT_TOLD = "a threshold could not be told";
@@ -199,13 +199,11 @@ export class Marks implements ThresholdMarks {
     return Math.max(readingMs, this.#context().clock.now());
   }
 
-  #tell(bucket: BucketKey, { limit, used, readingMs, resetsAtMs }: Use, percent: number): void {
-    const crossed: Crossed = {
-      ...{ bucket, limit, percent, used: divCeil(used.after, 1000), capacity: divCeil(used.capacity, 1000) },
-      atMs: readingMs,
-      ...(resetsAtMs === undefined ? {} : { resetsAtMs }),
-    };
-    for (const listener of this.#listeners) listener(crossed);
+  #tell(bucket: BucketKey, use: Use, percent: number): void {
+    const crossed = crossedOf(bucket, use, percent);
+    // Limiters of one process may share these buckets: one of them tells it.
+    const [first] = this.#listeners;
+    first?.(crossed);
   }
 }
 
