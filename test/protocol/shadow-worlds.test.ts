@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Limit } from "../../src/domain/limit.ts";
+import type { ItemStore } from "../../src/ports/item-store.ts";
+import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
+import { claim, T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { overriding } from "../../src/testing/overriding.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { calendar } from "../limits/kind-arbitraries.ts";
+import { SHADOW_MUTANTS } from "./shadow-mutants.ts";
+import { playShadows } from "./shadow-world.ts";
+
+test("in a hundred worlds of lost answers and clocks that are off a shadow holds what a hard limit would", async () => {
+  for (let seed = 1; seed <= 100; seed++) assert.equal(await playShadows(seed), undefined, `seed ${seed}`);
+});
+
+/** One of so many worlds has to find each bug. */
+const WORLDS = 60;
+
+for (const [bug, spoiled] of Object.entries(SHADOW_MUTANTS)) {
+  test(`the judge of shadows finds ${bug}`, async () => {
+    for (let seed = 1; seed <= WORLDS; seed++) if ((await playShadows(seed, spoiled)) !== undefined) return;
+    assert.fail(`not found in ${WORLDS} worlds`);
+  });
+}
+
+test("a take from a shadow is one write and no read, whether it fits or not; at its edge a wrong guess costs a second", async () => {
+  const clock = new SimulatedClock(T0);
+  const random = new SeededRandom(1);
+  const table = { now: () => clock.now(), random, writesPerSecond: Number.POSITIVE_INFINITY, staleMs: 0 };
+  const world = conditionalWorld(table, calendar);
+  const calls = { write: 0, read: 0, transact: 0 };
+  const counted = (items: ItemStore) =>
+    overriding<ItemStore>(items, {
+      write: (...args) => {
+        calls.write++;
+        return items.write(...args);
+      },
+      read: (...args) => {
+        calls.read++;
+        return items.read(...args);
+      },
+      transact: (...args) => {
+        calls.transact++;
+        return items.transact(...args);
+      },
+    });
+  const open = () => TestedNamespace.in(openConditional(world, { clock, random: () => 0.5, through: counted }));
+  const [one, other] = [await open(), await open()];
+  const limits = [Limit.perMinute("rpm", 1_000), Limit.perDay("tpd", 10, { shadow: true })];
+  const ask = (tpd: number) => claim("a", limits, { rpm: 1, tpd });
+  const costOf = async (place: TestedNamespace, tpd: number) => {
+    const before = { ...calls };
+    const [answer] = await place.take([ask(tpd)], T0);
+    assert.ok(answer?.kind === "taken");
+    return [calls.write - before.write, calls.read - before.read, calls.transact - before.transact, answer.shadowed];
+  };
+  await one.take([ask(1)], T0);
+  assert.deepEqual(await costOf(one, 5), [1, 0, 0, []]);
+  assert.deepEqual(await costOf(one, 5), [1, 0, 0, ["tpd"]]);
+  assert.deepEqual(await costOf(one, 2), [1, 0, 0, []]);
+  await other.take([ask(1)], T0);
+  // The other took the one that this process believes to be there.
+  assert.deepEqual(await costOf(one, 2), [2, 0, 0, ["tpd"]]);
+  assert.deepEqual(await costOf(one, 2), [1, 0, 0, ["tpd"]]);
+});
