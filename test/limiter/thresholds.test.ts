@@ -95,6 +95,19 @@ for (const [name, openStore] of EVERY_STORE) {
       );
     });
 
+    test("what was reached is told before a limiter has closed", async (t) => {
+      const { limiter, store } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.setResourceDefaults("gpt-4", [daily]);
+      const events = heard(t, CHANNELS.threshold);
+      await limiter.acquire({ ...ask, consume: { day: 96 } });
+      await limiter.close();
+      assert.deepEqual(
+        events.map(({ percent }) => percent),
+        [80, 95],
+      );
+    });
+
     test("a namespace of its own is named in its events, and told by its own limiter", async (t) => {
       const { limiter, store, told } = await open(t);
       if (store.tellsThresholds === undefined) return;
