@@ -158,7 +158,7 @@ test("docs/reference/limits.md has every word, unit and reset, and no other", ()
   assert.deepEqual(quoted(row("`DURATION`")), Object.keys(DURATIONS).sort());
   assert.deepEqual(quoted(row("`AMOUNT`, `BURST`")), Object.keys(FACTORS).sort());
   const words = [...markdown.matchAll(/^\| `([a-z]+)(?:=[A-Z]|` \| The limit)/gm)].map(([, word = ""]) => word);
-  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "soft"].sort());
+  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "shadow", "soft"].sort());
   const resets = [...markdown.matchAll(/^\| `([a-z]+ly)` \| `([^`]+)` \|$/gm)].map(([, name, cron]) => [name, cron]);
   assert.deepEqual(resets, RESETS);
 });
