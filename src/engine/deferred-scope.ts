@@ -82,6 +82,10 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
         listeners.add(listener);
         return () => listeners.delete(listener);
       },
+      // A namespace that cannot be reached has nothing to tell.
+      thresholdsTold: async () => {
+        if (isListening) await (await scope()).buckets.thresholdsTold?.();
+      },
       read: async (...args) => (await scope()).buckets.read(...args),
       listKeys: async (...args) => (await scope()).buckets.listKeys(...args),
       listByResource: async (...args) => (await scope()).buckets.listByResource(...args),

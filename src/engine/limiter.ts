@@ -356,7 +356,11 @@ export class Limiter extends StoredLimits {
   async close(options: CloseOptions = {}): Promise<void> {
     const drainMs = drainOf(options);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
-    const lastWrites = () => this.#acquirer.refusals.close(this.#ownsStore ? "store" : "limiter");
+    const lastWrites = async () => {
+      // A mark that is stored after this limiter has closed would be told by nobody.
+      await this.#given.scope.buckets.thresholdsTold?.();
+      await this.#acquirer.refusals.close(this.#ownsStore ? "store" : "limiter");
+    };
     await this.#lifecycle.close({ drainMs, clock: this.#given.clock, lastWrites, closeStore });
   }
 

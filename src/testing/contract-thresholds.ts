@@ -156,6 +156,21 @@ export function thresholdsContract(suite: Suite): void {
     assert.deepEqual(await told.now(), ["rpm 5"]);
   });
 
+  story("slots are told when so many are held, and again once fewer were", async (place) => {
+    if (suite.gaps.has("slots")) return;
+    const told = listening(place);
+    const slots = [Limit.concurrent("parallel", 10, { notifyAt: [80] })];
+    const eight = claim("a", slots, { parallel: 8 });
+    const ticket = await place.ticket(eight, T0);
+    assert.deepEqual(await told.now(), ["parallel 80"]);
+    assert.deepEqual([told.all[0]?.used, told.all[0]?.capacity, told.all[0]?.resetsAtMs], [8, 10, undefined]);
+    await place.take([claim("a", slots, { parallel: 1 })], T0 + 1);
+    assert.deepEqual(await told.now(), []);
+    await place.giveBack(eight, ticket, { parallel: 8 }, T0 + 2);
+    await place.take([claim("a", slots, { parallel: 8 })], T0 + 3);
+    assert.deepEqual(await told.now(), ["parallel 80"]);
+  });
+
   story("debits are told; refusals, bypasses and purchases are not", async (place) => {
     const told = listening(place);
     await place.take([claim("a", daily, { day: 70 })], T0);

@@ -75,6 +75,39 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual(await told(), []);
     });
 
+    test("slots are told when so many are held, and again once they were given back", async (t) => {
+      const { limiter, store, told } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.setResourceDefaults("gpt-4", [Limit.concurrent("parallel", 10, { notifyAt: [80] })]);
+      const lease = await limiter.acquire({ ...ask, consume: { parallel: 8 } });
+      assert.deepEqual(
+        (await told()).map(({ percent, used, capacity }) => [percent, used, capacity]),
+        [[80, 8, 10]],
+      );
+      const more = await limiter.acquire({ ...ask, consume: { parallel: 2 } });
+      assert.deepEqual(await told(), []);
+      await lease.settle();
+      await more.settle();
+      await limiter.acquire({ ...ask, consume: { parallel: 9 } });
+      assert.deepEqual(
+        (await told()).map(({ percent, used }) => [percent, used]),
+        [[80, 9]],
+      );
+    });
+
+    test("what was reached is told before a limiter has closed", async (t) => {
+      const { limiter, store } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.setResourceDefaults("gpt-4", [daily]);
+      const events = heard(t, CHANNELS.threshold);
+      await limiter.acquire({ ...ask, consume: { day: 96 } });
+      await limiter.close();
+      assert.deepEqual(
+        events.map(({ percent }) => percent),
+        [80, 95],
+      );
+    });
+
     test("a namespace of its own is named in its events, and told by its own limiter", async (t) => {
       const { limiter, store, told } = await open(t);
       if (store.tellsThresholds === undefined) return;
