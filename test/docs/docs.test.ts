@@ -162,7 +162,10 @@ test("every attribute of a bucket item is explained, and no other", () => {
   const { namesOf, nonceSlot, NONCE_SLOTS, WCU, ...others } = attributes;
   const ofItem = Object.values(others).filter((value) => typeof value === "string");
   const counter = [namesOf(WCU).tk, namesOf(WCU).tc];
-  const stored = [...ofItem, ...counter, ...Object.values(namesOf("<l>")), nonceSlot(0), nonceSlot(NONCE_SLOTS - 1)];
+  const { ends, held, ...ofLimit } = namesOf("<l>");
+  // Of names in a row the first and the last are written down, the last without what they have in common.
+  const rows = [ends, held].flatMap((row) => [row[0], row.at(-1)?.slice("b_<l>_".length)]);
+  const stored = [...ofItem, ...counter, ...Object.values(ofLimit), ...rows, nonceSlot(0), nonceSlot(NONCE_SLOTS - 1)];
   const [, table = ""] = read("docs/protocol.md").split("### The attributes");
   const cells = [...(table.split("\n## ")[0] ?? "").matchAll(/^\| (`[^|]*) \|/gm)].map(([, cell = ""]) => cell);
   const explained = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
@@ -172,7 +175,7 @@ test("every attribute of a bucket item is explained, and no other", () => {
 test("the bounds of the protocol's attempts are those of the code", () => {
   const cell = (count: number) => (count === 0 ? "none" : Number.isFinite(count) ? String(count) : "no limit");
   const rows: readonly (readonly [string, keyof typeof RETRY])[] = [
-    ["take, debit", "take"],
+    ["take, debit, renewal", "take"],
     ["claims taken together", "takeTogether"],
     ["give-back", "giveBack"],
     ["top-up, reset", "operation"],
