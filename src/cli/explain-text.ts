@@ -80,7 +80,9 @@ function mostText(levels: readonly LevelExplanation[]): string {
 function mostOf(levels: readonly LevelExplanation[], measure: string): number | undefined {
   const held = levels
     .filter(({ access }) => access !== "bypass")
-    .flatMap(({ limits, totals }) => [...limits, ...totals].filter((each) => each.counts === measure && !each.soft))
+    .flatMap(({ limits, totals }) =>
+      [...limits, ...totals].filter((each) => each.counts === measure && !each.soft && !each.shadow),
+    )
     .map(({ available }) => available);
   return held.length === 0 ? undefined : Math.min(...held);
 }
@@ -169,7 +171,13 @@ function clockText(ms: number): string {
   return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
 }
 
-export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
+export function definitionText({ definition, inWindow, toppedUp, notified = [] }: LimitExplanation): string {
+  const told = notified.length === 0 ? "" : ` (${toldText(notified)})`;
   const window = inWindow ? " (a window is open)" : "";
-  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}`;
+  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
+}
+
+/** `80 % told`, `80, 95 % told`. */
+export function toldText(percents: readonly number[]): string {
+  return `${percents.join(", ")} % told`;
 }

@@ -15,6 +15,8 @@ export interface WatchedBucket {
   /** A request of one token, or of `-c`, would be refused now. */
   readonly blocked: boolean;
   readonly retryAfterMs: number;
+  /** The percentages of `notifyAt` that were told. Absent: the limit tells none. */
+  readonly notified?: readonly number[];
 }
 
 /** One limit as the list of buckets has it. */
@@ -25,6 +27,7 @@ interface ListedLimit {
   readonly counts: string;
   readonly available: number;
   readonly capacity: number;
+  readonly notified?: readonly number[];
   /** When its page of the list had come. */
   readonly readAtMs: number;
   /** How much earlier than that it may have been read. */
@@ -68,8 +71,9 @@ export async function readBuckets(
     const readAtMs = now();
     const blurMs = Math.max(BLUR_MS, readAtMs - askedAtMs);
     for (const { entityId, resource, limits } of page) {
-      for (const { limit, counts, available, capacity } of limits) {
-        const one = { entityId, resource, limit, counts, available, capacity, readAtMs, blurMs };
+      for (const { limit, counts, available, capacity, notified } of limits) {
+        const marks = notified === undefined ? {} : { notified };
+        const one = { entityId, resource, limit, counts, available, capacity, readAtMs, blurMs, ...marks };
         listed.set(limitKey(one), one);
       }
     }
@@ -156,11 +160,12 @@ async function addItems(
         );
   for (const one of known) {
     const retryAfterMs = waits.get(one.counts) ?? Number.POSITIVE_INFINITY;
-    const { limit, available, capacity } = one;
+    const { limit, available, capacity, notified } = one;
     const takenPerSecond = takenSince(before?.limits.get(limitKey(one)), one, defined.get(limit) as LimitExplanation);
     items.set(one, {
       ...{ atMs: now.atMs, entityId, resource, limit, available, capacity },
       ...{ takenPerSecond, blocked: retryAfterMs > 0, retryAfterMs },
+      ...(notified === undefined ? {} : { notified }),
     });
   }
 }

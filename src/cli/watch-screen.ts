@@ -1,6 +1,7 @@
 import { isMoney } from "../domain/money-words.ts";
 import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
+import { toldText } from "./explain-text.ts";
 import { tokensText, waitText } from "./limit-print.ts";
 import { printable } from "./table.ts";
 import { type BucketReading, limitKey, type WatchedBucket } from "./watch-look.ts";
@@ -69,11 +70,13 @@ export function screenText(
   const name = names.reduce((widest, { length }) => Math.max(widest, Math.min(34, length)), 0);
   const room = Math.max(8, columns - name - 44);
   const rows = items.map((item, i) => {
-    const { limit, available, capacity, takenPerSecond, blocked, retryAfterMs } = item;
+    const { limit, available, capacity, takenPerSecond, blocked, retryAfterMs, notified = [] } = item;
     const used = capacity === 0 ? 1 : (capacity - available) / capacity;
     const bar = barText(used, room).padEnd(room);
     const paintBar = available < 0 || blocked ? "red" : used > 0.8 ? "yellow" : "green";
-    const state = blocked ? `blocked ${waitText(retryAfterMs)}` : available < 0 ? "debt" : "";
+    const told = notified.length === 0 ? [] : [toldText(notified)];
+    const held = blocked ? [`blocked ${waitText(retryAfterMs)}`] : available < 0 ? ["debt"] : [];
+    const state = [...held, ...told].join(", ");
     const left = `${tokensText(limit, available)}/${tokensText(limit, capacity)}`.padStart(17);
     const rate = `${rateText(limit, takenPerSecond)}/s`.padStart(8);
     return `${cut(names[i] ?? "", name)}  ${paint(paintBar, bar)}${left}${rate}  ${state}`.trimEnd();

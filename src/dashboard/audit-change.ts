@@ -109,7 +109,9 @@ function limitText(limit: Limit): string {
     refillWords(limit),
     ...(windows > 0 ? [`${windows} in its schedule`] : []),
     ...(limit.soft ? ["soft"] : []),
+    ...(limit.shadow ? ["shadow"] : []),
     ...(limit.counts === undefined ? [] : [`counts ${limit.counts}`]),
+    ...(limit.notifyAt === undefined ? [] : [`tells ${limit.notifyAt.join(", ")} %`]),
   ];
   return parts.join(", ");
 }

@@ -82,7 +82,7 @@ export function shortestFirst<Item extends BucketListing>(items: readonly Item[]
 }
 
 function leftOf({ limits }: BucketListing): number {
-  const hard = limits.filter(({ soft }) => !soft);
+  const hard = limits.filter(({ soft, shadow }) => !soft && !shadow);
   return Math.min(
     ...hard.map(({ available, capacity }) => (capacity === 0 ? 0 : available / capacity)),
     Number.MAX_VALUE,

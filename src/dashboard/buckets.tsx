@@ -19,6 +19,7 @@ import { Empty, ErrorNote, Link, PageHead, Pager, Select, useEvery, useSettled }
 import { Rates } from "./rates.ts";
 import { useLoaded, useSession } from "./session.tsx";
 import type { BucketListing, BucketMessage } from "./shapes.ts";
+import { Thresholds } from "./thresholds.tsx";
 import { useTicking } from "./tick.ts";
 import { plural, whole } from "./words.ts";
 
@@ -93,6 +94,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
         </label>
       </PageHead>
       <ErrorNote error={list.error} />
+      <Thresholds />
       {found?.by === "shortest" && (
         <p class="filter-note" role="status">
           {found.items.length < PAGE_SIZE ? "Buckets" : `The ${PAGE_SIZE} buckets`} with the least left, of{" "}

@@ -4,7 +4,7 @@ import { type HeldLimit, rateOf, stateOf } from "./level.ts";
 import { Name } from "./parts.tsx";
 import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
 import { useLevel } from "./tick.ts";
-import { refillWords, sourceWords, stampWords, TOTALS, tokensWords } from "./words.ts";
+import { refillWords, sourceWords, stampWords, TOTALS, timeWords, tokensWords } from "./words.ts";
 
 /** What a limit holds, and when that was read on the page's clock. */
 export interface Reading {
@@ -108,15 +108,17 @@ function LimitTable(props: {
 
 function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
   const { limit, source, held, readAtMs } = props;
-  const { soft, definition, inWindow, toppedUp, resetsAtMs, freesAtMs } = limit;
+  const { soft, shadow, definition, inWindow, toppedUp, resetsAtMs, freesAtMs, notified = [] } = limit;
   const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
   const notes = [
     refillWords(definition),
     ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
-    ...(freesAtMs === undefined ? [] : [`next free by ${stampWords(freesAtMs)}`]),
+    ...(freesAtMs === undefined ? [] : [`next free by ${timeWords(freesAtMs)}`]),
     ...(inWindow ? ["a schedule window is active"] : []),
     ...(toppedUp > 0 ? [`${tokensWords(limit.limit, toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
+    ...(shadow ? ["shadow: counts what it would refuse"] : []),
+    ...(notified.length === 0 ? [] : [`${notified.join(", ")} % told`]),
     // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
     ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
     ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),

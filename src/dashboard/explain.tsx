@@ -151,7 +151,8 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
         >
           <p>
             All limits of <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b> are full
-            again, and debts are cancelled. A calendar quota starts a new period.
+            again, and debts are cancelled. A calendar quota starts a new period. Slots stay held: what they count still
+            runs.
           </p>
         </Confirm>
       )}
@@ -237,7 +238,7 @@ function LiveVerdict(props: {
   );
 }
 
-const NOTHING = { limit: "", counts: "", available: 0, capacity: 0, kind: "drip", soft: false } as const;
+const NOTHING = { limit: "", counts: "", available: 0, capacity: 0, kind: "drip", soft: false, shadow: false } as const;
 
 /** What a request may be asked for: every measure that a level counts, on the resource or over all of them. */
 function measuresIn({ levels }: Explained): readonly string[] {

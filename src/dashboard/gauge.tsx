@@ -14,7 +14,7 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft } = held;
+  const { limit, capacity, kind, soft, shadow, notifyAt = [], notified = [] } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
@@ -27,7 +27,12 @@ export function Gauge(props: {
         : KIND_NAMES[kind]
       : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
-    <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
+    <div
+      class="gauge"
+      data-level={state}
+      data-soft={soft ? "true" : undefined}
+      data-shadow={shadow ? "true" : undefined}
+    >
       <div class="gauge-head">
         <span class="gauge-name" title={limit}>
           {limit}
@@ -54,22 +59,46 @@ export function Gauge(props: {
             <i key={i} data-held={i < capacity - level ? "true" : undefined} />
           ))
         ) : (
-          <i style={{ transform: `scaleX(${isSlots ? 1 - part : part})` }} />
+          <i style={filled(isSlots ? 1 - part : part, shadow)} />
         )}
+        {notifyAt.map((percent) => (
+          <Mark key={percent} percent={percent} isTold={notified.includes(percent)} />
+        ))}
       </div>
       <div class="gauge-foot">
         <span>
-          {soft ? "soft, " : ""}
-          {note || (soft ? "measured only" : " ")}
+          {soft ? "soft, " : shadow ? "shadow, " : ""}
+          {note || (soft ? "measured only" : shadow ? "refuses nothing" : " ")}
         </span>
         {state === "debt" && (
           <strong data-testid="bucket-debt" data-amount={-level}>
             {tokensWords(limit, -level)} {isSlots ? "too many" : "in debt"}
           </strong>
         )}
+        {notified.length > 0 && <span data-testid="bucket-told">{notified.join(", ")} % told</span>}
         {state === "empty" && <strong>{isSlots ? "none free" : "empty"}</strong>}
         {state === "low" && <span class="low">low</span>}
       </div>
     </div>
   );
+}
+
+/** Where a percentage is reached: the bar shows what is left, so much used is at its other end. */
+function Mark({ percent, isTold }: { readonly percent: number; readonly isTold: boolean }) {
+  const words = `${percent} % ${isTold ? "told" : "is told when it is used"}`;
+  return (
+    <span
+      class="mark"
+      data-testid="bucket-mark"
+      data-percent={percent}
+      data-told={isTold ? "true" : undefined}
+      title={words}
+      style={{ left: `${100 - percent}%` }}
+    />
+  );
+}
+
+/** A dashed bar is cut off, not squeezed: its dashes stay as long as they are. */
+function filled(part: number, isDashed: boolean) {
+  return isDashed ? { clipPath: `inset(0 ${100 - 100 * part}% 0 0)` } : { transform: `scaleX(${part})` };
 }

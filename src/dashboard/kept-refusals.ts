@@ -61,6 +61,6 @@ export function leastRefused(
   const at = levels.find(({ entityId }) => entityId === level);
   const limits = total && resource !== TOTALS ? at?.totals : at?.limits;
   const held = limits?.find((each) => each.limit === limit);
-  if (held === undefined || held.soft || held.available >= held.capacity) return undefined;
+  if (held === undefined || held.soft || held.shadow || held.available >= held.capacity) return undefined;
   return { [held.counts]: Math.max(0, held.available) + 1 };
 }

@@ -113,7 +113,8 @@ export function LeaseCard(props: {
 }
 
 function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
-  const { entityId, resource, status, consumed, also, expiresAtMs, onExpiry, overdrawn, bypassed, limits } = lease;
+  const { entityId, resource, status, consumed, also, expiresAtMs, onExpiry, overdrawn, shadowed, bypassed, limits } =
+    lease;
   const facts: [string, string][] = [
     ["Status", STATUS_WORDS[status]],
     ["Who", entityId],
@@ -123,6 +124,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
       amountsText(amounts) || "nothing",
     ]),
     ["When it expires", onExpiry === "charge" ? "tokens held are charged" : "tokens held are given back"],
+    ...(shadowed.length === 0 ? [] : [["Would have been refused by", shadowed.join(", ")] as [string, string]]),
     ...(overdrawn.length === 0 ? [] : [["Soft limits below zero", overdrawn.join(", ")] as [string, string]]),
     ...(bypassed ? [["Bypassed", "counted, not taken"] as [string, string]] : []),
   ];

@@ -34,7 +34,10 @@ export interface LimitDraft {
   readonly after: string;
   /** Seconds. */
   readonly hold: string;
-  readonly soft: boolean;
+  /** What it does when it is used up. */
+  readonly mode: "hard" | "soft" | "shadow";
+  /** Percentages that are told, such as `80/95`; empty: none. */
+  readonly notify: string;
   readonly windows: readonly WindowDraft[];
 }
 
@@ -64,7 +67,13 @@ export function newDraft(): LimitDraft {
     after: "3600",
     hold: "60",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, soft: false, windows: [] };
+  return {
+    ...{ id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "" },
+    ...terms,
+    mode: "hard",
+    notify: "",
+    windows: [],
+  };
 }
 
 export function newWindow(): WindowDraft {
@@ -79,11 +88,13 @@ export function draftOf(limit: Limit): LimitDraft {
     refillAmount,
     refillPeriodMs,
     soft,
+    shadow,
     schedule,
     reset,
     resetAfterMs,
     holdMs,
   } = limit;
+  const notify = limit.notifyAt?.join("/") ?? "";
   const kind =
     reset !== undefined
       ? "calendar"
@@ -95,7 +106,8 @@ export function draftOf(limit: Limit): LimitDraft {
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), notify },
+    mode: soft ? "soft" : shadow ? "shadow" : "hard",
     ...(kind === "drip"
       ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
       : { amount: tokensWords(name, capacity) }),
@@ -133,7 +145,7 @@ function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
 
 /** The limit that the fields describe. Throws with what is not a number; whether it makes sense the service says. */
 export function limitOf(draft: LimitDraft): Limit {
-  const { kind, soft, windows } = draft;
+  const { kind, mode, windows } = draft;
   const name = draft.name.trim();
   const counts = draft.counts.trim();
   if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
@@ -149,7 +161,9 @@ export function limitOf(draft: LimitDraft): Limit {
   return {
     ...base,
     ...(counts === "" ? {} : { counts }),
-    ...(soft ? { soft: true as const } : {}),
+    ...(mode === "soft" ? { soft: true as const } : {}),
+    ...(mode === "shadow" ? { shadow: true as const } : {}),
+    ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
     ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
     ...(kind === "concurrent" ? { holdMs: number("the hold", draft.hold) * 1000 } : {}),
@@ -157,6 +171,13 @@ export function limitOf(draft: LimitDraft): Limit {
       ? {}
       : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
   };
+}
+
+/** Whether they rise, and how many there may be, the service says. */
+function percentsIn(name: string, text: string): readonly number[] {
+  return text
+    .split(/[/,\s]+/)
+    .flatMap((part) => (part === "" ? [] : [numberOf(`${name}: a percentage to be told`, part)]));
 }
 
 function entryOf(name: string, { cron, scale, capacity, amount, period }: WindowDraft): ScheduleEntry {

@@ -33,7 +33,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
     if (draft.isNew) name.current?.focus();
   }, [draft.isNew]);
   const text = (
-    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold",
+    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold" | "notify",
     label: string,
     testid: string,
     hint?: string,
@@ -50,7 +50,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
-      {field !== "cron" && field !== "tz" && <Read text={draft[field]} />}
+      {field !== "cron" && field !== "tz" && field !== "notify" && <Read text={draft[field]} />}
     </Field>
   );
   if (draft.isRemoved) {
@@ -149,25 +149,33 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
           {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
           {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
           {draft.kind === "concurrent" && text("hold", "Held for at most, seconds", "limit-hold")}
+          {text("notify", "Tell at, % used", "limit-notify", "80/95")}
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
-          <label class="check">
-            <input
-              type="checkbox"
-              data-testid="limit-soft"
-              checked={draft.soft}
-              disabled={isReadOnly}
-              onChange={(event) => set({ soft: event.currentTarget.checked })}
-            />
-            <span>Soft: count, never refuse</span>
-            <Was before={before && (before.soft ? "soft" : "hard")} now={draft.soft ? "soft" : "hard"} />
-          </label>
+          {MODES.map(({ mode, words }) => (
+            <label class="check" key={mode}>
+              <input
+                type="checkbox"
+                data-testid={`limit-${mode}`}
+                checked={draft.mode === mode}
+                disabled={isReadOnly}
+                onChange={(event) => set({ mode: event.currentTarget.checked ? mode : "hard" })}
+              />
+              <span>{words}</span>
+            </label>
+          ))}
+          <Was before={before?.mode} now={draft.mode} />
         </Schedule>
       </fieldset>
     </li>
   );
 }
+
+const MODES = [
+  { mode: "soft", words: "Soft: count, never refuse" },
+  { mode: "shadow", words: "Shadow: count what it would refuse" },
+] as const;
 
 function Was({ before, now }: { readonly before: string | undefined; readonly now: string }) {
   if (before === undefined || isSameText(before, now)) return null;

@@ -20,11 +20,13 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
 export type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo">;
 
 function limitWords(limit: Limit): string {
-  const { name, capacity, counts, soft } = limit;
+  const { name, capacity, counts, soft, shadow, notifyAt } = limit;
   return [
     tokensWords(name, capacity),
     refillWords(limit),
     ...(counts === undefined ? [] : [`counts ${counts}`]),
     ...(soft === true ? ["soft"] : []),
+    ...(shadow === true ? ["shadow"] : []),
+    ...(notifyAt === undefined ? [] : [`tells ${notifyAt.join(", ")} %`]),
   ].join(", ");
 }

@@ -1,7 +1,7 @@
 import type { Api } from "./api.ts";
 import { keyOf } from "./bucket-rows.ts";
 import { Observable, Topic } from "./observable.ts";
-import type { BucketMessage, RefusedMessage, StatusShown } from "./shapes.ts";
+import type { BucketMessage, RefusedMessage, StatusShown, ThresholdMessage } from "./shapes.ts";
 import { type Connection, follow } from "./stream.ts";
 
 /** One refusal as the list shows it. */
@@ -31,6 +31,7 @@ interface ConfigChange {
 
 /** More than anybody reads; older ones are forgotten. */
 const REFUSALS_MAX = 500;
+const THRESHOLDS_MAX = 100;
 
 /** By measure; what only a total counts is that of the total, which may be the sum over several resources. */
 function askedIn({ resource, statuses }: RefusedMessage): Readonly<Record<string, number>> {
@@ -54,6 +55,8 @@ export class Live {
   /** Newest first. */
   readonly refusals = new Observable<readonly Refusal[]>([]);
   readonly refusalCount = new Observable(0);
+  /** Percentages of limits that were reached, newest first. */
+  readonly thresholds = new Observable<readonly ThresholdMessage[]>([]);
   readonly buckets = new Topic<BucketMessage>();
   readonly changes = new Topic<ConfigChange>();
   /** A lease began or ended. */
@@ -68,16 +71,21 @@ export class Live {
     return follow({
       api,
       path: `${path}/events`,
-      types: ["refused", "bucket", "limits-changed", "lease"],
+      types: ["refused", "bucket", "limits-changed", "lease", "threshold"],
       onState: (connection) => this.connection.set(connection),
       onMissed: () => this.missed.publish(),
       onEvent: (name, data) => {
         if (name === "refused") this.#refused(data as RefusedMessage);
         else if (name === "bucket") this.buckets.publish(data as BucketMessage);
+        else if (name === "threshold") this.#reached(data as ThresholdMessage);
         else if (name === "lease") this.leases.publish();
         else if (name === "limits-changed") this.changes.publish(data as ConfigChange);
       },
     });
+  }
+
+  #reached(message: ThresholdMessage): void {
+    this.thresholds.set([message, ...this.thresholds.value].slice(0, THRESHOLDS_MAX));
   }
 
   #refused(message: RefusedMessage): void {

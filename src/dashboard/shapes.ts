@@ -94,6 +94,7 @@ export interface LeaseView {
   readonly consumed: Readonly<Record<string, number>>;
   readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly overdrawn: readonly string[];
+  readonly shadowed: readonly string[];
   readonly bypassed: boolean;
   readonly expiresAtMs: number | null;
   readonly onExpiry: "charge" | "refund";
@@ -107,6 +108,17 @@ export interface RefusedMessage {
   readonly statuses: readonly StatusShown[];
   readonly primary: StatusShown;
   readonly retryAfterMs: WaitMs;
+}
+
+export interface ThresholdMessage {
+  readonly atMs: number;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly limit: string;
+  readonly percent: number;
+  readonly used: number;
+  readonly capacity: number;
+  readonly resetsAtMs?: number;
 }
 
 export type BucketMessage = BucketListing & { readonly atMs: number };

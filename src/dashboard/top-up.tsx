@@ -24,7 +24,9 @@ export function TopUp(props: {
   readonly onClose: () => void;
 }) {
   const { api, path } = useSession();
-  const { entityId, resource, limits } = props.row;
+  const { entityId, resource } = props.row;
+  // Slots have no balance to fill.
+  const limits = props.row.limits.filter(({ kind }) => kind !== "concurrent");
   const [amounts, setAmounts] = useState<Readonly<Record<string, string>>>({});
   // One key for all attempts of this dialog: pressing twice buys once.
   const key = useRef(newKey());

@@ -9,28 +9,28 @@ type Field = "holdMs" | "shadow" | "notifyAt";
  */
 const FIELDS: readonly {
   readonly field: Field;
-  readonly sharedCode: string;
+  readonly code: string;
   readonly what: string;
   readonly why: string;
   readonly instead: string;
 }[] = [
   {
     field: "holdMs",
-    sharedCode: "shared_concurrent",
+    code: "shared_concurrent",
     what: "says how many are at once",
     why: "its slots would never be free again for Python clients",
     instead: "Leave it out",
   },
   {
     field: "shadow",
-    sharedCode: "shared_shadow",
+    code: "shared_shadow",
     what: "is a shadow",
     why: "Python clients would refuse requests for it",
     instead: "Make it soft",
   },
   {
     field: "notifyAt",
-    sharedCode: "shared_notify",
+    code: "shared_notify",
     what: "has notifyAt",
     why: "Python clients would take from it and tell nothing",
     instead: "Leave notifyAt out",
@@ -46,23 +46,13 @@ export function isBeyondRates(limit: Limit): boolean {
 /** Throws for a limit that the Python zae-limiter, which writes to the table too, would go by differently. */
 export function refuseBeyondRatesShared(limits: readonly Limit[]): void {
   for (const limit of limits) {
-    for (const { field, sharedCode, what, why, instead } of FIELDS) {
+    for (const { field, code, what, why, instead } of FIELDS) {
       if (limit[field] === undefined) continue;
       throw new ValidationError(
-        sharedCode,
+        code,
         `Limit "${limit.name}" ${what}; on a table shared with the Python zae-limiter, ${why}. ` +
           `${instead}, or open the table without sharedTable.`,
       );
     }
   }
-}
-
-/** Of stores that have no shadows yet. */
-export function refuseShadow(limits: readonly Limit[]): void {
-  const limit = limits.find(({ shadow }) => shadow === true);
-  if (limit === undefined) return;
-  throw new ValidationError(
-    "shadow_unsupported",
-    `Limit "${limit.name}" is a shadow, which this store does not have yet; make it soft, or use a SQLite file.`,
-  );
 }

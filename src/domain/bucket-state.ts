@@ -248,8 +248,9 @@ export function wholeOf(shards: readonly BucketState[], calendar: Calendar): Buc
   const limits = Array.from(known.values(), (held): LimitState => {
     const { quota } = held;
     const topUpMilli = alike.reduce((sum, shard) => sum + (findLimit(shard, held.name)?.quota?.topUpMilli ?? 0), 0);
+    const told = findLimit(first, held.name)?.told;
     return {
-      ...held,
+      ...(told === undefined ? held : { ...held, told }),
       terms: termsAt(held.limit, topUpMilli, epochMs, calendar),
       tokensMilli: heldByAll(alike, held.name, epochMs),
       remainder: 0,

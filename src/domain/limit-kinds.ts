@@ -4,7 +4,15 @@ import { heldMilli, pulledIn } from "./holds.ts";
 import { holdMsOf } from "./kinds/concurrent.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
+import type { Limit } from "./limit.ts";
 import { type LimitState, termsAt } from "./limit-state.ts";
+
+/**
+ * Whether a bucket with this limit is in one piece: by its kind, or because it is a shadow, which decides by all that there is.
+ */
+export function isWhole(limit: Limit): boolean {
+  return rulesOf(limit).isWhole || limit.shadow === true;
+}
 
 /** Whether a use of so much opens the window of a limit. */
 export function opensWindow({ limit, quota }: LimitState, milli: number): boolean {

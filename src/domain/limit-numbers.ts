@@ -47,6 +47,13 @@ export function isNotifyAt(value: unknown): value is readonly number[] {
   });
 }
 
+/** Percentages as they are written down, with a separator between them; undefined: the text is none of them. */
+export function notifyAtOf(text: string, separator: "," | "/"): readonly number[] | undefined {
+  const parts = text.split(separator);
+  const percents = parts.every((part) => /^\d{1,3}$/.test(part)) ? parts.map(Number) : undefined;
+  return isNotifyAt(percents) ? Object.freeze(percents) : undefined;
+}
+
 export function checkNotifyAt(name: string, value: unknown): readonly number[] {
   if (isNotifyAt(value)) return Object.freeze([...value]);
   throw new ValidationError(

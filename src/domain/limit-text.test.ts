@@ -33,7 +33,14 @@ test("what people write for a limit, and the limit that it is", () => {
       { ...quota("month", 2_000_000), counts: "tpm", reset: { cron: "0 0 1 * *", tz: "UTC" } },
     ],
     ["rpm:100,soft,counts=requests", { ...drip("rpm", 100, 60_000), counts: "requests", soft: true }],
+    ["rpm:100,shadow", { ...drip("rpm", 100, 60_000), shadow: true }],
+    ["day:5,shadow,reset=daily", { ...quota("day", 5), shadow: true, reset: { cron: "0 0 * * *", tz: "UTC" } }],
     ["rpm:100,counts=rpm", drip("rpm", 100, 60_000)],
+    ["rpm:100,notify=80/95", { ...drip("rpm", 100, 60_000), notifyAt: [80, 95] }],
+    [
+      "month:2M,reset=monthly,counts=tpm,notify=50",
+      { ...quota("month", 2_000_000), counts: "tpm", notifyAt: [50], reset: { cron: "0 0 1 * *", tz: "UTC" } },
+    ],
     ["week:2,reset=weekly", { ...quota("week", 2), reset: { cron: "0 0 * * 1", tz: "UTC" } }],
     ["q:5,reset=0 9,17 * * 1-5", { ...quota("q", 5), reset: { cron: "0 9,17 * * 1-5", tz: "UTC" } }],
     ["parallel:10@60s", { ...quota("parallel", 10), holdMs: 60_000 }],
@@ -311,4 +318,15 @@ test("money that is no quota, or no money, is refused by the part that is wrong"
   ] as const) {
     assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message }, text);
   }
+});
+
+test("percentages that cannot be told are refused with the form to give", () => {
+  for (const notify of ["", "0", "101", "95/80", "80/80", "1/2/3/4/5", "80,95x", "8e1", "80%"]) {
+    assert.throws(() => limitOfText(`rpm:100,notify=${notify}`, calendar), {
+      name: "ValidationError",
+      code: "limit_invalid",
+      message: /notify=.* must be one to four rising percentages from 1 to 100; give notify=80\/95\.$/,
+    });
+  }
+  assert.throws(() => limitOfText("rpm:100,notify=80,notify=90", calendar), { message: /notify= is given twice/ });
 });

@@ -3,6 +3,7 @@ import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
+import { notifyAtOf } from "./limit-numbers.ts";
 import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
@@ -39,7 +40,13 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   }
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const measure = said.counts === undefined ? {} : { counts: said.counts };
-  const kind = { ...measure, ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
+  const kind = {
+    ...measure,
+    ...(said.soft ? { soft: true } : {}),
+    ...(said.shadow ? { shadow: true } : {}),
+    ...(schedule.length === 0 ? {} : { schedule }),
+    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
+  };
   if (kinds.length > 1) {
     const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
@@ -84,7 +91,7 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, schedule = [] } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, shadow, schedule = [], notifyAt } = limit;
   const form = formOf(limit);
   const isQuota = form !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
@@ -100,6 +107,7 @@ export function specOfLimit(limit: Limit): string {
   return [
     terms,
     ...(soft ? ["soft"] : []),
+    ...(shadow ? ["shadow"] : []),
     ...TEXTS.flatMap(({ word, written }) => {
       const value = written(limit);
       return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
@@ -107,26 +115,29 @@ export function specOfLimit(limit: Limit): string {
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
     ...(counts === undefined ? [] : [`counts=${counts}`]),
+    ...(notifyAt === undefined ? [] : [`notify=${notifyAt.join("/")}`]),
   ].join(",");
 }
 
 /** Words of a limit's text that take a value. */
-export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts"];
+export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
-const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
+const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
 
 interface Words {
   soft: boolean;
+  shadow: boolean;
   tz?: string;
   counts?: string;
+  notify?: string;
   readonly windows: string[];
   /** Words that only limits of one kind have. */
   readonly own: Map<string, string>;
 }
 
 function wordsIn(spec: string, words: readonly string[]): Words {
-  const said: Words = { soft: false, windows: [], own: new Map() };
+  const said: Words = { soft: false, shadow: false, windows: [], own: new Map() };
   const once = (known: unknown, word: string) => {
     if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
   };
@@ -139,6 +150,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         once(said.soft, "soft");
         said.soft = true;
         break;
+      case "shadow":
+        once(said.shadow, "shadow");
+        said.shadow = true;
+        break;
       case "tz":
         once(said.tz, "tz=");
         said.tz = value;
@@ -146,6 +161,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
       case "counts":
         once(said.counts, "counts=");
         said.counts = value;
+        break;
+      case "notify":
+        once(said.notify, "notify=");
+        said.notify = value;
         break;
       case "when":
         said.windows.push(value);
@@ -156,6 +175,12 @@ function wordsIn(spec: string, words: readonly string[]): Words {
     }
   }
   return said;
+}
+
+function percentsIn(spec: string, text: string): readonly number[] {
+  const percents = notifyAtOf(text, "/");
+  if (percents !== undefined) return percents;
+  throw invalid(spec, `notify=${text} must be one to four rising percentages from 1 to 100; give notify=80/95`);
 }
 
 function wordList(words: readonly { readonly word: string }[]): string {
@@ -191,7 +216,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return `give AMOUNT[/PERIOD][:BURST], then any of soft, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
+    return `give AMOUNT[/PERIOD][:BURST], then any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOfText(first);

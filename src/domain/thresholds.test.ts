@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { createCalendar } from "../adapters/system/calendar.ts";
+import { limitMakers } from "./limit.ts";
 import { crossing } from "./thresholds.ts";
+
+const Limit = limitMakers(createCalendar());
 
 const QUOTA = { hasPeriods: true };
 const DRIP = { hasPeriods: false };
@@ -93,4 +97,35 @@ test("what refills is told exactly when each percentage by itself says so", () =
       }
     }),
   );
+});
+
+test("percentages to be told are one to four whole ones, rising", () => {
+  const month = Limit.quota("month", 100, { reset: "monthly", notifyAt: [80, 95] });
+  assert.deepEqual(month.notifyAt, [80, 95]);
+  assert.ok(Object.isFrozen(month.notifyAt));
+  assert.deepEqual(Limit.perMinute("x", 5, { notifyAt: [1, 2, 3, 100] }).notifyAt, [1, 2, 3, 100]);
+  const custom = Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, notifyAt: [50], soft: true });
+  assert.deepEqual([custom.notifyAt, custom.soft], [[50], true]);
+  assert.equal("notifyAt" in Limit.perMinute("x", 5), false);
+  for (const wrong of [
+    [],
+    [0],
+    [101],
+    [80, 80],
+    [95, 80],
+    [1.5],
+    ["80"],
+    [1, 2, 3, 4, 5],
+    [undefined],
+    80,
+    "80",
+    null,
+    {},
+  ]) {
+    assert.throws(() => Limit.perMinute("x", 5, { notifyAt: wrong as number[] }), {
+      name: "ValidationError",
+      code: "limit_invalid",
+      message: /Limit "x": notifyAt is .*; give one to 4 rising whole percentages from 1 to 100/,
+    });
+  }
 });

@@ -112,8 +112,18 @@ export function crossedBy(take: BucketTake, bucket: BucketKey, calendar: Calenda
   return crossed;
 }
 
+/** The percentages of a limit that count as told at an instant, lowest first; undefined: it tells none. */
+export function notifiedOf(state: BucketState, held: LimitState, nowMs: number): readonly number[] | undefined {
+  const { notifyAt } = held.limit;
+  if (notifyAt === undefined) return undefined;
+  const capacity = held.terms.capacityMilli;
+  const used = capacity - availableMilli(state, held, nowMs);
+  const told = rulesOf(held.limit).hasPeriods ? (held.told ?? 0) : keptMark(notifyAt, held.told ?? 0, used, capacity);
+  return notifyAt.filter((percent) => percent <= told);
+}
+
 /** The limit with another mark; 0: none, and then it has no field for it either. */
-export function withTold(held: LimitState, told: number): LimitState {
+function withTold(held: LimitState, told: number): LimitState {
   if (told !== 0) return { ...held, told };
   const { told: _, ...without } = held;
   return without;

@@ -1,6 +1,12 @@
 import { wholeTokens } from "../bucket/level.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
-import { acrossBoundaries, availableMilli, type BucketState, bucketFor } from "../domain/bucket-state.ts";
+import {
+  acrossBoundaries,
+  availableMilli,
+  type BucketState,
+  bucketFor,
+  type LimitState,
+} from "../domain/bucket-state.ts";
 import { kindOf } from "../domain/kinds/table.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
@@ -8,6 +14,7 @@ import { limitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
 import { checkBucketResource, checkEntityId } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { notifiedOf } from "../domain/thresholds.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { changesIn } from "./level-changes.ts";
@@ -43,6 +50,10 @@ export interface BucketListing {
     readonly soft: boolean;
     /** Whether it only decides, to be counted, and never refuses. */
     readonly shadow: boolean;
+    /** Percentages that are told when so much is used. Absent: none. */
+    readonly notifyAt?: readonly number[];
+    /** Those of them that were told. Absent: it tells none. */
+    readonly notified?: readonly number[];
   }[];
 }
 
@@ -125,6 +136,13 @@ function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowM
       kind: kindOf(held.limit),
       soft: held.limit.soft === true,
       shadow: held.limit.shadow === true,
+      ...marksOf(state, held, nowMs),
     }));
   return { entityId, resource, limits };
+}
+
+function marksOf(state: BucketState, held: LimitState, nowMs: number) {
+  const { notifyAt } = held.limit;
+  const notified = notifiedOf(state, held, nowMs);
+  return notifyAt === undefined || notified === undefined ? {} : { notifyAt, notified };
 }

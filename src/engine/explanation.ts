@@ -14,6 +14,7 @@ import { boundaryAfter, windowChangeAfter } from "../domain/limit-state.ts";
 import { counting } from "../domain/measures.ts";
 import { sourceOf } from "../domain/merged-limits.ts";
 import { type Status, shortfallText } from "../domain/status.ts";
+import { notifiedOf } from "../domain/thresholds.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
@@ -55,6 +56,8 @@ export interface LimitExplanation {
   readonly freesAtMs?: number;
   /** When its terms change next: a window opens or ends, or the quota resets. */
   readonly changesAtMs?: number;
+  /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
+  readonly notified?: readonly number[];
 }
 
 /** One entity of the chain. */
@@ -204,6 +207,7 @@ function limitOf(
   const freeMs = holdsSlots ? freesAtMs(held.slices) : undefined;
   const changesMs = holdsSlots ? windowChangeAfter(held.limit, atMs, calendar) : boundaryAfter(held, atMs, calendar);
   const base = termsOf(held.limit);
+  const notified = notifiedOf(state, held, nowMs);
   return [
     {
       ...counting(definition),
@@ -222,6 +226,7 @@ function limitOf(
       ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
       ...(freeMs === undefined ? {} : { freesAtMs: freeMs }),
       ...(changesMs === Number.POSITIVE_INFINITY ? {} : { changesAtMs: changesMs }),
+      ...(notified === undefined ? {} : { notified }),
     },
   ];
 }

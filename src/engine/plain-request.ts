@@ -5,7 +5,7 @@ import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { ONE_PART, type Plan, planned, timeLeft } from "./plan.ts";
-import { type AcquireRequest, demandOf, hasOnlyKnownNames } from "./request.ts";
+import { type AcquireRequest, demandOf, HELD_AT_MOST, hasOnlyKnownNames } from "./request.ts";
 import type { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
@@ -17,14 +17,18 @@ export function isPlain(request: AcquireRequest): boolean {
   return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
-/** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
+/**
+ * The amounts of a request; undefined where they do not fit the limits, which may be out of date, or may be slots of a stored lease: the
+ * steps find out.
+ */
 export function amountsIfValid(
-  { consume }: AcquireRequest,
+  request: AcquireRequest,
   link: ChainLink,
   { unnamedLimits }: Settings,
 ): readonly Amount[] | undefined {
+  if (link.set.isBeyondRates && HELD_AT_MOST in request) return undefined;
   try {
-    return chargeOf(consume, link, unnamedLimits);
+    return chargeOf(request.consume, link, unnamedLimits);
   } catch {
     return undefined;
   }

@@ -4,7 +4,6 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { debtTooLarge } from "../domain/charge-errors.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
-import { withoutShadowed } from "../domain/shadow.ts";
 import type {
   Answer,
   BucketStore,
@@ -31,7 +30,7 @@ import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
 import { CREDITS, replyOf, type Send, withoutConfigCheck } from "./store-calls.ts";
-import { allTaken, readingOf, seenIn } from "./take-answers.ts";
+import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";
 
 /** What the store made of all claims of a request. */
 export type Taken =
@@ -379,11 +378,6 @@ export class StoreClient {
   #context(): CallContext {
     return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
   }
-}
-
-/** What a claim has taken, to be given back; what it passed by was not. */
-function undoneOf(claim: Claim, { ticket, shadowed }: TakenAnswer): Claim & Held {
-  return { ...claim, take: withoutShadowed(claim.take, shadowed), ticket };
 }
 
 function asItIs(taken: Taken): Taken {

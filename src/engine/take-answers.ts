@@ -1,6 +1,7 @@
 import { freshBucket } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import type { Answer, Claim, TakenAnswer } from "../ports/bucket-store.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
+import type { Answer, Claim, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { ObservedBucket } from "./refusal.ts";
 
 // What the store's answers to the claims of a request say.
@@ -30,4 +31,9 @@ export function seenIn(
   const seen = seenAtMs === undefined ? "now" : { atMs: seenAtMs };
   if (answer.kind !== "taken") return { state: answer.state, taken: false, seen };
   return { state: answer.state, taken: true, shadowed: answer.shadowed, seen };
+}
+
+/** What a claim has taken, to be given back; what it passed by was not. */
+export function undoneOf(claim: Claim, { ticket, shadowed }: TakenAnswer): Claim & Held {
+  return { ...claim, take: withoutShadowed(claim.take, shadowed), ticket };
 }

@@ -6,6 +6,7 @@ import type { LeaseLevel, LeaseRecord } from "../domain/lease-record.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { LimitStanding } from "../domain/limit-standing.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
 import { draftFrom, type StoredDraft } from "../domain/stored-draft.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { standingsOfParts } from "../engine/standing.ts";
@@ -59,7 +60,7 @@ export function leaseForm(calendar: Calendar): LeaseForm {
 function partsOf(
   drafted: LeaseRecord,
   holdMs: number,
-  { nowMs, stateOf }: DraftedTake,
+  { nowMs, stateOf, shadowedOf }: DraftedTake,
   calendar: Calendar,
 ): readonly RecordedPart[] {
   const parts = drafted.resources.map(({ resource, levels }, i) => ({
@@ -72,8 +73,10 @@ function partsOf(
     const isBypassed = link.access === "bypass";
     // Resources that share a total have taken from it once, all of theirs together.
     const take = all.flatMap((one) => (one.bucket.id === bucket.id ? one.take : []));
-    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, named(take), nowMs, calendar, holdMs);
-    return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
+    const shadowed = shadowedOf(bucket.id);
+    const taken = withoutShadowed(named(take), shadowed);
+    const ticket = isBypassed ? PLAIN_TICKET : ticketOf(state, taken, nowMs, calendar, holdMs);
+    return { kind: "taken", state, ticket: shadowed.length === 0 ? ticket : { ...ticket, shadowed }, shadowed };
   };
   return parts.map(({ resource, demands }) => ({
     ...{ resource, demands, takenAtMs: nowMs },

@@ -95,17 +95,20 @@ function limitMember(limit: Limit): unknown {
 
 /** Every field of a limit under its name in a manifest. */
 export function limitTerms(limit: Limit): Json {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs, holdMs } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
+  const { reset, resetAfterMs, holdMs } = limit;
   const isQuota = formOf(limit) !== undefined;
   return {
     capacity,
     ...(isQuota ? {} : { refill_amount: refillAmount, refill_period: refillPeriodMs / 1000 }),
     ...(counts === undefined ? {} : { counts }),
     ...(soft === true ? { soft } : {}),
+    ...(shadow === true ? { shadow } : {}),
     ...(schedule === undefined ? {} : { schedule: schedule.map(windowMembers) }),
     ...(reset === undefined ? {} : { reset_schedule: [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
     ...(resetAfterMs === undefined ? {} : { reset_after_seconds: resetAfterMs / 1000 }),
     ...(holdMs === undefined ? {} : { hold_seconds: holdMs / 1000 }),
+    ...(notifyAt === undefined ? {} : { notify_at: [...notifyAt] }),
   };
 }
 

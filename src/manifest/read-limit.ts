@@ -9,8 +9,8 @@ import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.t
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const LIMIT_KEYS = [
-  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft"],
-  ...["schedule", "reset_schedule", "reset_after_seconds", "hold_seconds"],
+  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft", "shadow"],
+  ...["schedule", "reset_schedule", "reset_after_seconds", "hold_seconds", "notify_at"],
 ];
 
 export const WINDOW_KEYS = ["cron", "tz", "scale", "capacity", "refill_amount", "refill_period_seconds"];
@@ -59,9 +59,11 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
   const hold = whole("hold_seconds", "whole seconds", HOLD_SECONDS);
   const soft = found.has("soft") ? reading.flag(found.get("soft") as DocumentEntry) : undefined;
+  const shadow = found.has("shadow") ? reading.flag(found.get("shadow") as DocumentEntry) : undefined;
   const counts = readMeasure(reading, found.get("counts"));
   const schedule = readSchedule(reading, found.get("schedule"), calendar);
   const reset = readReset(reading, found.get("reset_schedule"), calendar);
+  const notifyAt = readPercents(reading, found.get("notify_at"));
   const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
   const contradiction = contradictionIn(found, { isQuota, refillAmount });
   if (contradiction !== undefined) reading.fail("limit_invalid", member.valueAt, member.path, contradiction);
@@ -69,7 +71,9 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const kind = {
     ...(counts === undefined ? {} : { counts }),
     ...(soft === true ? { soft } : {}),
+    ...(shadow === true ? { shadow } : {}),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
   };
   const make = limitMakers(calendar);
   return made(reading, member, () => {
@@ -81,6 +85,13 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
     const terms = { capacity: burst ?? capacity, refillAmount: rate, refillPeriodMs: (refillPeriod ?? 60) * 1000 };
     return make.custom(member.key, { ...terms, ...kind });
   });
+}
+
+/** Whole percentages; that they rise is checked where the limit is made. */
+function readPercents(reading: Reading, place: DocumentEntry | undefined): readonly number[] | undefined {
+  if (place === undefined) return undefined;
+  const items = reading.items(place, "percentages such as [80, 95]");
+  return items.flatMap((item) => reading.whole(item, "a percentage", { least: 1, most: 100 }) ?? []);
 }
 
 function readMeasure(reading: Reading, place: DocumentEntry | undefined): string | undefined {

@@ -126,9 +126,23 @@ const TERMS = {
   burst: { ...tokens(1), description: "The capacity; `capacity` is then the rate." },
   counts: { ...name(LIMIT_NAME), description: "The measure that the limit counts. Default: its own name." },
   soft: { type: "boolean", description: "true: counted, never refuses." },
+  shadow: {
+    type: "boolean",
+    description: "true: decides like a hard limit, counts what it would have refused, never refuses.",
+  },
   schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
   reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
   reset_after_seconds: SECONDS,
+  notify_at: {
+    ...{
+      type: "array",
+      items: { type: "integer", minimum: 1, maximum: 100 },
+      minItems: 1,
+      maxItems: 4,
+      uniqueItems: true,
+    },
+    description: "Rising percentages of the capacity; an event tells when so much is used.",
+  },
   hold_seconds: {
     type: "integer",
     minimum: HOLD_LEAST_MS / 1000,

@@ -49,6 +49,8 @@ export interface StraightRow {
 /** A row with a number that grows with every write, and no other row of the same key ever had. */
 export interface VersionedRow extends StraightRow {
   readonly version: number;
+  /** What was told of its limits, as text (straight/row-marks.ts); null: nothing. Only `mark` changes it. */
+  readonly marks: string | null;
 }
 
 /** Usage for its table: by counter, of one hour. */
@@ -75,6 +77,12 @@ interface BatchBrought extends Brought {
   readonly request: number;
 }
 
+/** Which level of a row is a shadow, and in which what is taken of it is held; undefined: nothing is held. */
+export interface ShadowPlace {
+  readonly place: number;
+  readonly slice: number | undefined;
+}
+
 /** What one request does to one bucket; its amounts are by the place of the level in the row. */
 export interface BatchClaim {
   /** By its place in the batch. */
@@ -88,8 +96,10 @@ export interface BatchClaim {
   /** Null: nothing is asked of that level. Below 0: slots that a take adds to those that are held. */
   readonly amounts: readonly (number | null)[];
   readonly bypass: boolean;
-  /** Of a take: so many percent of every hard limit that it takes from must be left. */
+  /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
   readonly leavePercent: number;
+  /** Of a take: the limits that let it pass where they do not have enough, and then give and count nothing. */
+  readonly shadows: readonly ShadowPlace[];
   /** Of a credit or renewal: in which period or slice each amount was taken. Undefined: all are given back. */
   readonly pins: readonly LevelPin[] | undefined;
   /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */
@@ -168,6 +178,8 @@ export interface ClaimLevels {
   /** Only where one of the limits is a session. */
   readonly windows: readonly (number | null)[] | undefined;
   readonly validUntilMs: number | null | undefined;
+  /** The places of the shadows that would have refused the claim: of them nothing was taken. Absent: none. */
+  readonly shadowed?: readonly number[];
 }
 
 /**
@@ -248,6 +260,15 @@ export interface BatchStore {
   operate(operation: RowOperation): Promise<RowOperationReply>;
   /** The amounts remembered under the key of an operation, as text. */
   operated(key: OperationKey): Promise<string | undefined>;
+  /**
+   * Swaps what was told of a bucket for something else, if it is still as it was seen; answers whether it was. It makes a new version of
+   * the row. Throws `RateLimiterUnavailable`, also where it may have been done.
+   */
+  mark(
+    namespaceId: string,
+    key: BucketKey,
+    marks: { readonly seen: string | null; readonly next: string },
+  ): Promise<boolean>;
   /** In the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
   read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
   /** By entity id, then by resource. */

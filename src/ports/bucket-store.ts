@@ -210,7 +210,8 @@ export interface BucketStore {
   watchReturns?(listener: (returned: Returned) => void): () => void;
   /**
    * Calls the listener when a take or a debit of this object has reached a percentage of a limit (`notifyAt`), once the mark of it
-   * is stored: so each is told at most once, by one process. The answer ends that. Only with `Store.tellsThresholds`.
+   * is stored: so each is told at most once, by one process. Of several listeners the first is called. The answer ends that. Only with
+   * `Store.tellsThresholds`.
    */
   watchThresholds?(listener: (crossed: Crossed) => void): () => void;
   /** Resolves when what takes have reached so far is told, or will never be. Absent: it is told when a take is answered. */

@@ -86,6 +86,8 @@ export interface TracePart {
   readonly amounts: readonly Amount[];
   /** Of a give-back that takes the request back, too: the soft limits that the request had left below zero. */
   readonly undoes?: readonly string[];
+  /** Of a take: the shadows that would have refused it, and that nothing was taken of. Of such a give-back: those of the request. */
+  readonly shadowed?: readonly string[];
 }
 
 /**

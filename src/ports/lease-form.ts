@@ -13,4 +13,6 @@ export interface DraftedTake {
   readonly nowMs: number;
   /** The bucket right after it, by the id of the bucket. */
   stateOf(bucketId: string): BucketState;
+  /** The shadows that would have refused it, by the id of the bucket. */
+  shadowedOf(bucketId: string): readonly string[];
 }

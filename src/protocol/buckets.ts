@@ -21,6 +21,8 @@ import { debit } from "./give-back/debit.ts";
 import { giveBackLate } from "./give-back/late.ts";
 import { renew } from "./give-back/renewal.ts";
 import { Nonces } from "./item/nonces.ts";
+import { takenOf } from "./marks/mark.ts";
+import { Marks } from "./marks/marks.ts";
 import { BucketUpkeep } from "./operations/upkeep.ts";
 import type { ProtocolOptions } from "./options.ts";
 import type { BucketCache } from "./process/bucket-cache.ts";
@@ -70,6 +72,10 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
       caches: this.#caches,
       nonces: new Nonces(random),
       readings,
+      marks: new Marks(
+        () => this.context,
+        () => this.#background,
+      ),
       exact,
       landedLate: (sent) => giveBackLate(this.context, sent, { credit: this.#credit, background: this.#background }),
       returnedLate: (bucket) => this.#tellReturned({ after: "use", bucket }),
@@ -208,12 +214,9 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
-    return {
-      kind: "taken",
-      state: wholeAround(this.context, imageAfterJob(claim, outcome)),
-      ticket,
-      shadowed: ticket.shadowed,
-    };
+    const state = wholeAround(this.context, imageAfterJob(claim, outcome));
+    this.context.marks.look(claim, takenOf(claim.take, ticket), state, readingMs, image);
+    return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
   }
 
   /** Whether a claim can be taken as it is: its bucket is known, in one piece, and not known to be short. */

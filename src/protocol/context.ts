@@ -4,6 +4,7 @@ import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config/config-readings.ts";
 import type { Image } from "./item/codec.ts";
 import type { Nonces } from "./item/nonces.ts";
+import type { ThresholdMarks } from "./marks/mark.ts";
 import type { BucketCache } from "./process/bucket-cache.ts";
 import type { BucketCaches } from "./process/bucket-caches.ts";
 import type { Env } from "./take/intent.ts";
@@ -19,6 +20,7 @@ export interface ProtocolContext {
   readonly caches: BucketCaches;
   readonly nonces: Nonces;
   readonly readings: ConfigReadings;
+  readonly marks: ThresholdMarks;
   /** No tolerance: a limit is never cut by more than needed (tolerance.ts). */
   readonly exact: boolean;
   /** Called when a write whose outcome was reported as unknown turns out to have been applied. */

@@ -51,7 +51,7 @@ function booleanOf(name: string, given: unknown): boolean {
   throw mustBe(name, "true or false", given);
 }
 
-type Kind = "text" | "number" | "boolean" | "limits" | "windows" | "resets" | "texts" | "levels";
+type Kind = "text" | "number" | "numbers" | "boolean" | "limits" | "windows" | "resets" | "texts" | "levels";
 type Names = Readonly<Record<string, readonly [name: string, kind: Kind]>>;
 
 // The last two: what a manifest says of its owner is kept for whoever reads it, and an apply always compares everything.
@@ -101,9 +101,11 @@ const LIMIT: Names = {
   Burst: ["burst", "number"],
   Counts: ["counts", "text"],
   Soft: ["soft", "boolean"],
+  Shadow: ["shadow", "boolean"],
   Schedule: ["schedule", "windows"],
   ResetSchedule: ["reset_schedule", "resets"],
   ResetAfterSeconds: ["reset_after_seconds", "number"],
+  NotifyAt: ["notify_at", "numbers"],
   HoldSeconds: ["hold_seconds", "number"],
 };
 const WINDOW: Names = {
@@ -148,6 +150,8 @@ function propertyOf(value: unknown, kind: Kind, path: string): unknown {
       );
     case "levels":
       return eachOf(value, path, mapOf, LEVEL);
+    case "numbers":
+      return Array.isArray(value) ? value.map(asNumber) : value;
     case "windows":
     case "resets":
       return Array.isArray(value)

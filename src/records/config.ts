@@ -1,5 +1,4 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import { refuseShadow } from "../domain/beyond-rates.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config.ts";
 import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -41,7 +40,6 @@ export class RecordConfig implements ConfigStore {
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
     refuseUsageKeptDays(change);
-    refuseShadow(change.limits ?? []);
     const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
     return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history, plan]): Decision<SetReply> => {
       if ("planId" in scope && plan === undefined) return { reply: "planMissing" };

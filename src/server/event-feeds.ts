@@ -52,6 +52,7 @@ const TYPES: Readonly<Partial<Record<Published[0], string>>> = {
   unavailable: "unavailable",
   degraded: "degraded",
   limitsChanged: "limits-changed",
+  threshold: "threshold",
 };
 
 /** A sign of life every so many seconds. */
@@ -86,7 +87,7 @@ export class EventFeeds {
     const { cause: _, ...told } = event as typeof event & { cause?: unknown };
     this.#publish(known.feed, type, event.namespace, told);
     const { entityId, resource } = event;
-    if (channel !== "refused" && channel !== "limitsChanged" && resource !== undefined) {
+    if (channel !== "refused" && channel !== "limitsChanged" && channel !== "threshold" && resource !== undefined) {
       known.watch.touched(entityId, resource);
     }
   }

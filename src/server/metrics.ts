@@ -10,6 +10,7 @@ import {
 } from "../engine/metric-terms.ts";
 import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
+import type { WebhookResult } from "./webhook.ts";
 
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
@@ -23,6 +24,11 @@ export class Metrics {
     "Requests that a shadow limit would have refused, at every level.",
   );
   readonly #degraded = new Counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
+  readonly #thresholds = new Counter("zael_thresholds_total", "Percentages of limits that were reached and told.");
+  readonly #webhook = new Counter(
+    "zael_webhook_total",
+    "Thresholds at the receiver of the webhook: delivered, dropped; attempts that failed.",
+  );
   readonly #holdsLost = new Counter(
     "zael_holds_lost_total",
     "Leases whose slots were lost while they were open: not renewed in time, or reset.",
@@ -58,6 +64,9 @@ export class Metrics {
       case "gaveBack":
         if (event.confirmed) this.#moved("given_back", event.amounts, at);
         break;
+      case "threshold":
+        this.#thresholds.add({ limit: event.limit, percent: String(event.percent), ...at }, 1);
+        break;
       case "refused":
         // With the limit that refused, which the end of the request does not say.
         this.#requests.add({ result: resultOfRefusal(event), ...at, ...blamed(event) }, 1);
@@ -88,6 +97,10 @@ export class Metrics {
     }
   }
 
+  webhookEnded(namespace: string, result: WebhookResult): void {
+    this.#webhook.add({ result, namespace: this.#namespace(namespace) }, 1);
+  }
+
   leaseOpened(resource: string, namespace: string): void {
     this.#active.add(this.#at(resource, namespace), 1);
   }
@@ -108,7 +121,8 @@ export class Metrics {
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
-      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#wouldRefuse, this.#holdsLost],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded, this.#holdsLost],
+      ...[this.#wouldRefuse, this.#thresholds, this.#webhook],
     ];
     return families.map((family) => family.text(isShown)).join("");
   }

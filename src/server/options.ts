@@ -4,6 +4,7 @@ import { checkLimitName, shown } from "../domain/names.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { TlsFiles } from "./tls-files.ts";
 import type { TokenEntry } from "./token-entry.ts";
+import { checkWebhookUrl, type WebhookTarget } from "./webhook.ts";
 
 /** How a service behaves. Every option may be left out; the names are those of `zae-limiter serve`, in camelCase. */
 export interface ServiceBehaviour {
@@ -41,6 +42,13 @@ export interface ServiceBehaviour {
   readonly holdMaxMs?: number;
   /** What happens to the tokens of a lease that expires, if the acquire does not say. Default: `"charge"`. */
   readonly onExpiry?: "charge" | "refund";
+  /**
+   * Where thresholds of limits (`notifyAt`) are sent by POST, as Standard Webhooks; it needs `webhookSecretFile`.
+   * Default: none.
+   */
+  readonly webhook?: string;
+  /** A file with the secret that the webhook is signed by: `whsec_` and base64, or any text. Default: none. */
+  readonly webhookSecretFile?: string;
   /** Units of measures in the header `RateLimit-Policy`, such as `{ tpm: "tokens" }`. Default: none. */
   readonly unit?: Readonly<Record<string, string>>;
   /** The most bytes of a request body. Default: 65,536. */
@@ -74,6 +82,7 @@ export interface ServiceSettings {
   readonly holdMs: number;
   readonly holdMaxMs: number;
   readonly onExpiry: "charge" | "refund";
+  readonly webhook: WebhookTarget | undefined;
   readonly units: ReadonlyMap<string, string>;
   readonly bodyMax: number;
   readonly inflightMax: number;
@@ -87,7 +96,7 @@ export interface ServiceSettings {
 const BEHAVIOUR = new KnownNames<ServiceBehaviour & { limiter?: Limiter }>({
   ...{ tokenFile: true, tokens: true, open: true, host: true, port: true, allowHost: true, allowOrigin: true },
   ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true },
-  ...{ tlsCert: true, tlsKey: true, metricsPort: true, metricsHost: true },
+  ...{ tlsCert: true, tlsKey: true, metricsPort: true, metricsHost: true, webhook: true, webhookSecretFile: true },
   ...{ waitingMax: true, streamsMax: true, drainMs: true, dashboard: true, log: true, limiter: true },
 });
 
@@ -115,6 +124,7 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     holdMs: whole("holdMs", options.holdMs ?? Math.min(300_000, holdMaxMs), { least: 1_000, most: holdMaxMs }),
     holdMaxMs,
     onExpiry: checkOnExpiry(options.onExpiry ?? "charge"),
+    webhook: webhookOf(options),
     units: unitsOf(options.unit ?? {}),
     bodyMax: whole("bodyMax", options.bodyMax ?? 65_536, { least: 1, most: 16_777_216 }),
     inflightMax: whole("inflightMax", options.inflightMax ?? 1_000, { least: 1, most: 1_000_000 }),
@@ -124,6 +134,16 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     dashboard: flag("dashboard", options.dashboard ?? true),
     log: options.log ?? ((line) => console.error(line)),
   };
+}
+
+function webhookOf({ webhook, webhookSecretFile }: ServiceBehaviour): WebhookTarget | undefined {
+  if (webhook === undefined && webhookSecretFile === undefined) return undefined;
+  if (webhook === undefined || webhookSecretFile === undefined) {
+    const missing = webhook === undefined ? "webhook" : "webhookSecretFile";
+    throw invalid(`${missing} is missing; a webhook needs an address and the file of its secret`);
+  }
+  const url = checkWebhookUrl(text("webhook", webhook));
+  return { url, secretFile: text("webhookSecretFile", webhookSecretFile) };
 }
 
 function tlsOf({ tlsCert, tlsKey }: ServiceBehaviour): TlsFiles | undefined {

@@ -19,10 +19,11 @@ import { routes } from "./routes.ts";
 import type { ServiceParts } from "./service-parts.ts";
 import { Tenants } from "./tenants.ts";
 import { TokenSource } from "./token-source.ts";
+import { Webhook, type WebhookResult } from "./webhook.ts";
 
 /** Of the library's channels; the service counts and tells the leases that it keeps by itself. */
 const HEARD: readonly Published[0][] = [
-  ...(["acquired", "refused", "gaveBack", "charged", "unavailable", "degraded", "limitsChanged"] as const),
+  ...(["acquired", "refused", "gaveBack", "charged", "unavailable", "degraded", "limitsChanged", "threshold"] as const),
   ...(["acquireEnded", "waitBegan", "waitEnded"] as const),
 ];
 
@@ -47,6 +48,7 @@ export class ServiceCore {
   readonly #tokens: TokenSource;
   readonly #expiry: LeaseExpiry;
   readonly #unlisten: () => void;
+  readonly #webhook: Webhook | undefined;
   #isStopping = false;
 
   constructor({ limiter, settings, version, page }: ServiceDeps) {
@@ -83,10 +85,14 @@ export class ServiceCore {
       visitsAll: isRemote,
       onClosed: (lease) => leaseLog.closed(lease),
     });
+    const { webhook, log } = settings;
+    const ended = (namespace: string, result: WebhookResult) => metrics.webhookEnded(namespace, result);
+    this.#webhook = webhook && new Webhook(webhook, { clock, log, ended });
     const heard = (...published: Published) => {
       if (published[0] === "unavailable" || published[0] === "degraded") readiness.doubted();
       metrics.heard(published);
       this.#feeds.heard(published);
+      if (published[0] === "threshold") this.#webhook?.heard(published[1]);
     };
     this.#unlisten = events.listen?.(HEARD, heard) ?? (() => {});
     let document: object | undefined;
@@ -146,6 +152,7 @@ export class ServiceCore {
     const timer = setTimeout(() => over.abort(), this.settings.drainMs);
     const late = new Promise<void>((resolve) => over.signal.addEventListener("abort", () => resolve()));
     await Promise.race([this.#inflight.idle(), late]);
+    await this.#webhook?.stop(late);
     clearTimeout(timer);
     this.#inflight.failAll(new Problem("stopping", "The service is stopping; try another instance, or later."));
     this.#inflight.close();

@@ -40,6 +40,8 @@ export interface Shape {
   }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
+  /** Which of them are shadows, by their places. */
+  readonly shadows: readonly number[];
   /** How many of them count how many are at once. */
   readonly slotsCount: number;
   /** How many of them are telling. */
@@ -168,5 +170,6 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
   const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
   const shown = signature === 0 ? signatureOf(limits) : signature;
-  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount };
+  const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
+  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount, shadows };
 }

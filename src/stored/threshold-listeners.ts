@@ -14,6 +14,8 @@ export class ThresholdListeners {
   /** To be called once what was taken is stored; undefined: there is nothing to tell. */
   tell(all: readonly Crossed[] | undefined): void {
     if (all === undefined) return;
-    for (const crossed of all) for (const listener of this.#listeners) listener(crossed);
+    // Each is told once, however many listen.
+    const [first] = this.#listeners;
+    if (first !== undefined) for (const crossed of all) first(crossed);
   }
 }

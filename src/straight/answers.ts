@@ -3,16 +3,17 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
-import type { BatchReply, RequestReply, SeenRow } from "../ports/batch-store.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
+import type { BatchReply, ClaimLevels, RequestReply, SeenRow } from "../ports/batch-store.ts";
 import type { Answer, Claim, RenewReply, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
-import { countedOfTake, debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
+import { countedOfTake, type Decided, debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
 import { REQUESTS_COUNTER } from "../stored/usage-counters.ts";
 import type { BatchDraft, DraftBucket } from "./draft.ts";
 import type { KnownRows } from "./known-rows.ts";
 import { type Call, type Part, partsOf } from "./requests.ts";
-import { recordOf, type SignatureOf, withLevels } from "./row-codec.ts";
+import { recordOf, type SignatureOf, shadowedAt, withLevels } from "./row-codec.ts";
 import { formFrom, formOf } from "./row-form.ts";
 import { renewalOf } from "./slot-moves.ts";
 
@@ -67,7 +68,7 @@ function recordOfSeen(
     expected.find((one) => one !== undefined && signatureOf(one.text) === row.signature) ??
     formFrom(row.limitsText, calendar);
   if (form === undefined) return { attribute: "limits", value: row.limitsText, wants: "limits as JSON" };
-  return recordOf(form, row) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
+  return recordOf(form, row, calendar) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
 }
 
 /** What a call is answered; `again`: it has to be sent once more. */
@@ -111,14 +112,22 @@ export function answerOf(
   if (call.kind === "debit") return debitAnswer(states[0] as (typeof states)[0], call.held, call.amounts, context);
   if (call.kind === "credit") return { kind: "applied", state: states[0] as (typeof states)[0] };
   return states.map((state, i): Answer => {
-    if (reply.kind === "applied") return takenAnswer(state, call.claims[i] as Claim, context);
+    if (reply.kind === "applied")
+      return takenAnswer(state, passing(state, call.claims[i] as Claim, reply.claims[i]), context);
     const isUntouched = rows.of(parts[i] as Part) === undefined;
     return { kind: reply.short[i] ? "short" : "skipped", state: isUntouched ? { ...state, untouched: true } : state };
   });
 }
 
+/** The claim without what it passed by. */
+function passing(state: BucketState, claim: Claim, levels: ClaimLevels | null | undefined): Decided {
+  if (levels?.shadowed === undefined) return claim;
+  const shadowed = shadowedAt(state, levels);
+  return { ...claim, take: withoutShadowed(claim.take, shadowed), shadowed };
+}
+
 /** What usage has counted of a take beside its amounts, the other way round. */
-export function undoneOf(state: BucketState, claim: Claim, nowMs: number): readonly Amount[] {
+export function undoneOf(state: BucketState, claim: Decided, nowMs: number): readonly Amount[] {
   const beside = countedOfTake(state, { ...claim, take: claim.bypass ? [] : claim.take }, nowMs).filter(
     ({ limit }) => !claim.take.some((one) => one.limit === limit),
   );

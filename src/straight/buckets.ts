@@ -1,5 +1,4 @@
 import type { Amount } from "../domain/amounts.ts";
-import { refuseShadow } from "../domain/beyond-rates.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { ConflictError } from "../domain/errors.ts";
@@ -7,8 +6,11 @@ import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
+import type { Crossed } from "../domain/thresholds.ts";
 import type {
+  Answer,
   BucketOwner,
   BucketStore,
   CallContext,
@@ -33,6 +35,7 @@ import {
 import { OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
 import type { Reply } from "./answers.ts";
 import type { Lane, LaneParts, LaneScope } from "./lane.ts";
+import { StraightMarks } from "./marks.ts";
 import type { Call } from "./requests.ts";
 import { recordOfRow, rowOf } from "./row-codec.ts";
 
@@ -42,8 +45,12 @@ export class StraightBuckets implements BucketStore {
   readonly #parts: LaneParts;
   readonly #lanes: readonly Lane[];
   readonly #requireOpen: () => void;
+  readonly #marks: StraightMarks;
 
-  constructor(scope: LaneScope, parts: LaneParts, lanes: readonly Lane[], requireOpen: () => void) {
+  constructor(scope: LaneScope, parts: LaneParts, lanes: readonly Lane[], requireOpen: () => void, id: string) {
+    const { store, calendar, clock } = parts;
+    const { namespaceId } = scope;
+    this.#marks = new StraightMarks({ store, namespaceId, calendar, now: () => clock?.now() ?? 0 }, id);
     this.#scope = scope;
     this.#parts = parts;
     this.#lanes = lanes;
@@ -51,14 +58,34 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    for (const { set } of claims) if (set.isBeyondRates) refuseShadow(set.limits);
     const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
-    return (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
+    const reply = (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
+    if (reply !== "stale" && claims.some(({ set }) => set.isBeyondRates)) this.#looked(claims, reply, context.nowMs);
+    return reply;
+  }
+
+  #looked(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): void {
+    for (const [i, claim] of claims.entries()) {
+      const answer = answers[i];
+      if (answer?.kind !== "taken") continue;
+      const taken = withoutShadowed(claim.take, answer.shadowed);
+      this.#marks.look(claim, taken, answer.state, answer.readingMs ?? nowMs);
+    }
+  }
+
+  watchThresholds(listener: (crossed: Crossed) => void): () => void {
+    return this.#marks.listeners.watch(listener);
+  }
+
+  thresholdsTold(): Promise<void> {
+    return this.#marks.told();
   }
 
   async debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return (await this.#submit({ kind: "debit", held, amounts }, context)) as WriteReply;
+    const reply = (await this.#submit({ kind: "debit", held, amounts }, context)) as WriteReply;
+    if (reply.kind === "applied") this.#marks.look(held, amounts, reply.state, context.nowMs);
+    return reply;
   }
 
   // Not an async function: give-backs are answered in the order of their batch, with the takes beside them.

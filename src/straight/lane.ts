@@ -1,5 +1,6 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { withoutShadowed } from "../domain/shadow.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
 import type { Turns } from "../ports/system.ts";
@@ -266,9 +267,11 @@ export class Lane {
     if (call.kind !== "take" || call.lease !== undefined || !Array.isArray(reply)) return;
     for (const [i, answer] of (reply as readonly Answer[]).entries()) {
       if (answer.kind !== "taken") return;
-      const claim = call.claims[i] as Claim;
-      const held = { ...claim, ticket: answer.ticket };
-      const undone = undoneOf(answer.state, claim, nowMs);
+      const { shadowed, ticket, state } = answer;
+      const asked = call.claims[i] as Claim;
+      const claim = shadowed.length === 0 ? asked : { ...asked, take: withoutShadowed(asked.take, shadowed), shadowed };
+      const held = { ...asked, ticket };
+      const undone = undoneOf(state, claim, nowMs);
       // Where that fails, what was taken counts as used.
       this.submit(
         scope,

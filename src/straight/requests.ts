@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { isSlotPin, pinOf, type Ticket } from "../domain/give-back.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
-import type { BatchClaim, LevelPin } from "../ports/batch-store.ts";
+import type { BatchClaim, LevelPin, ShadowPlace } from "../ports/batch-store.ts";
 import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store.ts";
 import {
   type BucketRecord,
@@ -50,6 +50,7 @@ export interface Part {
 
 const NOTHING: readonly Amount[] = [];
 const AS_TAKEN: SlotsBack = {};
+const NOTHING_PASSES: readonly ShadowPlace[] = [];
 
 export function partsOf(call: Call): readonly Part[] {
   if (call.kind === "take") {
@@ -101,7 +102,7 @@ export function claimOf(
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
   const claim = {
     ...{ bucket, signature, changedMs: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
-    ...{ pins: undefined, judgedMs: null, strays: [], lost: undefined },
+    ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
   };
   switch (kind) {
     case "take":
@@ -139,7 +140,7 @@ function ofTake(
   { record, form }: ExpectedRow,
   judgedMs: number,
   { nowMs }: RecordContext,
-): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs"> {
+): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs" | "shadows"> {
   const claim = of as Claim;
   const holds = record !== undefined && form.slices.length > 0 && !of.bypass ? holdsOf(record.state, claim, nowMs) : [];
   const places = placed(form, amounts);
@@ -148,7 +149,16 @@ function ofTake(
     const i = levelAt(form, limit, slice);
     places[i] = (places[i] ?? 0) - milli;
   }
-  return { amounts: places, leavePercent: claim.leavePercent ?? 0, judgedMs: holds.length === 0 ? null : judgedMs };
+  const sliceOf = (place: number) => {
+    const hold = holds.find(({ limit }) => limit === place);
+    return hold === undefined ? undefined : levelAt(form, place, hold);
+  };
+  const shadows =
+    form.shape.shadows.length === 0 || of.bypass
+      ? NOTHING_PASSES
+      : form.shape.shadows.map((place) => ({ place, slice: sliceOf(place) }));
+  const { leavePercent = 0 } = claim;
+  return { amounts: places, leavePercent, judgedMs: holds.length === 0 ? null : judgedMs, shadows };
 }
 
 function ofCredit(

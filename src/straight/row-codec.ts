@@ -1,14 +1,15 @@
 import { type BucketState, bucketState, type LimitState } from "../domain/bucket-state.ts";
-import type { CronCheck } from "../domain/calendar.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
-import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
+import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
 import { beginningOf, formFrom, formOf, type RowForm, slicesIn } from "./row-form.ts";
+import { marksIn, withRowMark } from "./row-marks.ts";
 
 /** A short text that stands for the limits of a row. */
 export type SignatureOf = (text: string) => string;
@@ -80,7 +81,7 @@ function levelOf({ name, limit, terms, tokensMilli, remainder, quota }: LimitSta
 /** The numbers of a row that its limits do not tell. */
 interface RowNumbers extends Omit<SeenRow, "limitsText" | "signature" | "version"> {}
 
-function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
+function numbersOf({ levels, ...row }: VersionedRow): RowNumbers {
   return {
     ...row,
     tokensMilli: levels.map((level) => level.tokensMilli),
@@ -93,15 +94,16 @@ function numbersOf({ levels, ...row }: StraightRow): RowNumbers {
 }
 
 /** The record of a row whose limits are known; undefined: its numbers are damaged. */
-export function recordOf(form: RowForm, row: RowNumbers): BucketRecord | undefined {
+export function recordOf(form: RowForm, row: RowNumbers, calendar: Calendar | undefined): BucketRecord | undefined {
   const { shape, slices } = form;
+  const marks = marksIn(row.marks);
   const limits = shape.limits.map(({ name, limit, terms, configured, isQuota, ...past }, i): LimitState => {
     const quota = {
       windowStartMs: row.windows[i] ?? undefined,
       topUpMilli: row.topUpsMilli[i] as number,
       resets: row.resets[i] as number,
     };
-    return {
+    const held: LimitState = {
       name,
       limit,
       terms,
@@ -114,6 +116,8 @@ export function recordOf(form: RowForm, row: RowNumbers): BucketRecord | undefin
       rememberUntilMs: past.rememberUntilMs,
       resetsBefore: past.resetsBefore,
     };
+    if (past.isTelling) return calendar === undefined ? held : withRowMark(held, marks, row.epochMs, calendar);
+    return past.told === 0 ? held : { ...held, told: past.told };
   });
   const state = bucketState({
     epochMs: row.epochMs,
@@ -137,14 +141,14 @@ export function recordOf(form: RowForm, row: RowNumbers): BucketRecord | undefin
 export function recordOfRow(
   row: VersionedRow,
   bucket: { readonly entityId: string; readonly resource: string },
-  calendar: CronCheck,
+  calendar: Calendar,
 ): BucketRecord {
   const damaged = (damage: Damage) => new ItemUnreadable({ bucket, shard: 0 }, damage);
   const form = formFrom(row.limitsText, calendar);
   if (form === undefined) {
     throw damaged({ attribute: "limits", value: row.limitsText, wants: "limits as JSON" });
   }
-  const record = recordOf(form, numbersOf(row));
+  const record = recordOf(form, numbersOf(row), calendar);
   if (record === undefined) throw damaged({ ...LEVEL_DAMAGE, value: row.levels.map((level) => level.tokensMilli) });
   return record;
 }
@@ -169,6 +173,13 @@ export function withLevels(
   return bucketState({ ...state, limits, validUntilMs: until });
 }
 
+/** The names of the shadows that would have refused a claim. */
+export function shadowedAt(
+  { limits }: BucketState,
+  { shadowed = [] }: Pick<ClaimLevels, "shadowed">,
+): readonly string[] {
+  return shadowed.map((place) => (limits[place] as LimitState).name);
+}
 /** In place of the length of a window, so that a store knows what is held from what is left. */
 const SLICE = -1;
 

@@ -14,6 +14,8 @@ export class StraightTakes {
   readonly #parts: LaneParts;
   readonly #lanes: readonly Lane[];
   readonly #requireOpen: () => void;
+  readonly #id: string;
+  #scopes = 0;
 
   constructor(
     parts: Omit<LaneParts, "signatureOf"> & {
@@ -29,13 +31,14 @@ export class StraightTakes {
     this.#requireOpen = requireOpen;
     // New with every process: a lane's numbers never begin anew.
     const id = random.id();
+    this.#id = id;
     this.#lanes = Array.from({ length: laneCount }, (_, i) => new Lane(`${id}/${i}`, this.#parts));
   }
 
   /** `generation`: of the configuration of the namespace, as it was last seen. */
   bucketsOf(namespaceId: string, generation: () => number): StraightBuckets {
     const scope = { namespaceId, known: new KnownRows(ROWS_MAX), generation };
-    return new StraightBuckets(scope, this.#parts, this.#lanes, this.#requireOpen);
+    return new StraightBuckets(scope, this.#parts, this.#lanes, this.#requireOpen, `${this.#id}/${++this.#scopes}/`);
   }
 
   /** Resolves when every call was answered. */

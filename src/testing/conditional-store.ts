@@ -114,6 +114,7 @@ export function openConditional(
   return {
     name: "conditional",
     atomicBucketsMax: (given.dialect ?? OWN).atomicItemsMax,
+    tellsThresholds: true,
     lineTo,
     bucketsOf,
     namespaces: overriding(base.namespaces, {

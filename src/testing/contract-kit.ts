@@ -41,10 +41,9 @@ export type OpenStore = () => MaybePromise<{
  * - `generation`: it cannot tell that configuration changed.
  * - `pastHours`: usage of an hour that is over is final; what a clock that is behind takes counts in the open hour.
  * - `thresholds`: it keeps no marks of what was told of a limit (`notifyAt`), and such limits are refused.
- * - `shadow`: it has no shadow limits yet, and refuses them.
  * - `slots`: it refuses limits on how many are at once.
  */
-export type Gap = "generation" | "pastHours" | "thresholds" | "shadow" | "slots";
+export type Gap = "generation" | "pastHours" | "thresholds" | "slots";
 
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {

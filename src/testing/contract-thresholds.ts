@@ -281,6 +281,13 @@ export function thresholdsContract(suite: Suite): void {
     assert.deepEqual(await told.now(), ["day 80"]);
   });
 
+  story("percentages are stored with the limits of a level", async (place) => {
+    const limits = [...daily, ...session, ...rpm, Limit.perMinute("plain", 10)];
+    await place.set({ level: "resource", resource: "api" }, limits);
+    assert.deepEqual((await place.scope.config.get({ level: "resource", resource: "api" }))?.limits, limits);
+    assert.deepEqual((await place.resolve("a", "api")).limits, limits);
+  });
+
   story("marks are read back with the bucket, whatever else it has", async (place) => {
     const all = [...rpm, ...session, ...daily, Limit.perMinute("plain", 10)];
     await place.take([claim("a", all, { rpm: 80, burst: 95, day: 10 })], T0);

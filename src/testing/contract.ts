@@ -54,12 +54,10 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("floors", floorsContract);
-  if (!suite.gaps.has("slots")) {
-    under("how many are at once", holdsContract);
-    under("how many are at once, when limits change", changedHoldsContract);
-  }
+  under("how many are at once", holdsContract);
+  under("how many are at once, when limits change", changedHoldsContract);
   under("thresholds", thresholdsContract);
-  if (!suite.gaps.has("shadow")) under("shadow limits", shadowContract);
+  under("shadow limits", shadowContract);
   under("configuration", configContract);
   under("what limits count", measuresContract);
   under("levels of limits", levelContract);

@@ -78,6 +78,7 @@ export interface FaultOptions {
 export class FaultStore implements Store {
   readonly name: string;
   readonly atomicBucketsMax: number;
+  readonly tellsThresholds?: true;
   readonly namespaces: NamespaceStore;
   readonly #inner: Store;
   readonly #options: FaultOptions;
@@ -87,6 +88,7 @@ export class FaultStore implements Store {
   constructor(inner: Store, options: FaultOptions) {
     this.name = `faulty ${inner.name}`;
     this.atomicBucketsMax = inner.atomicBucketsMax;
+    if (inner.tellsThresholds === true) this.tellsThresholds = true;
     this.#inner = inner;
     this.#options = options;
     this.namespaces = this.#namespacesOf(inner.namespaces);
@@ -162,9 +164,20 @@ export class FaultStore implements Store {
         ),
       topUp: (...args) => this.#plain("change", () => inner.topUp(...args)),
       reset: (...args) => this.#plain("change", () => inner.reset(...args)),
+      ...this.#telling(inner),
       read: (...args) => this.#plain("look", () => inner.read(...args)),
       listKeys: (...args) => this.#plain("look", () => inner.listKeys(...args)),
       listByResource: (...args) => this.#plain("look", () => inner.listByResource(...args)),
+    };
+  }
+
+  /** A client that was stopped hears nothing any more. */
+  #telling(inner: BucketStore): Pick<BucketStore, "watchThresholds" | "thresholdsTold"> {
+    const watch = inner.watchThresholds?.bind(inner);
+    if (watch === undefined) return {};
+    return {
+      watchThresholds: (listener) => watch((crossed) => (this.#crashed ? undefined : listener(crossed))),
+      thresholdsTold: async () => inner.thresholdsTold?.(),
     };
   }
 

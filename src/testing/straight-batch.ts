@@ -32,6 +32,7 @@ interface Working {
   readonly key: BucketKey;
   row: StraightRow;
   readonly version: number;
+  readonly marks: string | null;
   isChanged: boolean;
   isShown: boolean;
 }
@@ -53,11 +54,12 @@ export class BatchWork {
       const id = idIn(batch.namespaceId, key);
       const stored = store.rows.get(id);
       const version = stored?.version ?? 0;
+      const marks = stored?.marks ?? null;
       if (brought === undefined || brought.version !== version || isRefused(brought.request)) {
-        return stored && { key, row: stored, version, isChanged: false, isShown: false };
+        return stored && { key, row: stored, version, marks, isChanged: false, isShown: false };
       }
       for (const usage of brought.left) this.#left.push({ id, usage });
-      return { key, row: brought.row, version, isChanged: version > 0, isShown: false };
+      return { key, row: brought.row, version, marks, isChanged: version > 0, isShown: false };
     });
   }
 
@@ -90,9 +92,13 @@ export class BatchWork {
       const version = working.isChanged ? this.#store.nextVersion() : working.version;
       if (working.isChanged) {
         isWritten = true;
-        this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), { ...working.row, version });
+        this.#store.rows.set(idIn(this.#batch.namespaceId, working.key), {
+          ...working.row,
+          version,
+          marks: working.marks,
+        });
       }
-      return seen(working.row, version, working.isShown);
+      return seen({ ...working.row, version, marks: working.marks }, working.isShown);
     });
     for (const { id, usage } of this.#left) this.#store.count(id, [usage]);
     return { rows, isWritten };
@@ -120,11 +126,11 @@ export class BatchWork {
       return "again";
     }
     const { id } = working.key;
-    const overdrawn: Amount[] = [];
+    const beside: Beside = { counted: [], passed: [] };
     let outcome: StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN;
     // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
     const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
-    outcome = changed(row, request, claim, this.#batch.countsUsage, overdrawn);
+    outcome = changed(row, request, claim, this.#batch.countsUsage, beside);
     if (outcome === AGAIN) {
       working.isShown = true;
       return "again";
@@ -132,13 +138,19 @@ export class BatchWork {
     if (outcome === "short" || outcome === "tooDeep" || outcome === "gone") return outcome;
     working.row = outcome;
     working.isChanged = true;
-    const counted = this.#batch.countsUsage ? [...overdrawn, ...claim.strays] : [];
+    const counted = this.#batch.countsUsage ? [...beside.counted, ...claim.strays] : [];
     if (counted.length > 0) {
       const usage = { hourMs: outcome.hourMs, requests: 0, amounts: counted };
       this.#left = [...this.#left, { id: `${this.#batch.namespaceId}\n${id}`, usage }];
     }
-    return levelsOf(outcome);
+    return beside.passed.length === 0 ? levelsOf(outcome) : { ...levelsOf(outcome), shadowed: beside.passed };
   }
+}
+
+/** What is counted beside the amounts of a claim, and the places of the shadows that it passes by. */
+interface Beside {
+  readonly counted: Amount[];
+  readonly passed: number[];
 }
 
 function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: BatchClaim, counts: boolean): boolean {
@@ -156,7 +168,7 @@ function changed(
   { kind, nowMs, isNoted }: BatchRequest,
   claim: BatchClaim,
   counts: boolean,
-  overdrawn: Amount[],
+  beside: Beside,
 ): StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN {
   let { validUntilMs, renewAtMs } = row;
   let [isShort, isDeep, isFull, isLost] = [false, false, false, false];
@@ -182,9 +194,10 @@ function changed(
     }
     return givenBack(level, pin, asked);
   };
+  const skipped = new Set<number>();
   const levels = row.levels.map((level, i): StraightLevel => {
     const asked = claim.amounts[i];
-    if (asked === null || asked === undefined) return level;
+    if (asked === null || asked === undefined || skipped.has(i)) return level;
     const pin = claim.pins?.[i];
     const isKept = pin === "skipUsed" || (typeof pin === "object" && "from" in pin && pin.isUsed);
     const countedMilli =
@@ -202,6 +215,14 @@ function changed(
           ? take(level, level, elapsedMs, asked)
           : takeAbove(floorMilli(level.capacityMilli, claim.leavePercent), level, level, elapsedMs, asked)
         : debit(level, level, elapsedMs, asked);
+    const shadow = kind === "take" ? claim.shadows.find(({ place }) => place === i) : undefined;
+    if (tokensMilli === undefined && shadow !== undefined) {
+      // What would be taken of it is not held in its slice either, which stands behind it.
+      if (shadow.slice !== undefined) skipped.add(shadow.slice);
+      beside.passed.push(i);
+      beside.counted.push({ limit: countName("wouldRefuse", level.name), milli: 1000 });
+      return level;
+    }
     if (tokensMilli === undefined) {
       if (kind === "take") isShort = true;
       else isDeep = true;
@@ -209,7 +230,7 @@ function changed(
     }
     const after = { ...level, countedMilli, tokensMilli };
     if (counts && level.soft && kind === "take" && levelMilli(after, level, elapsedMs) < 0) {
-      overdrawn.push({ limit: countName("overdrafts", level.name), milli: 1000 });
+      beside.counted.push({ limit: countName("overdrafts", level.name), milli: 1000 });
     }
     if (level.windowMs <= 0 || level.windowStartMs !== null || asked <= 0) return after;
     const windowStartMs = Math.max(nowMs, row.epochMs);
@@ -246,10 +267,9 @@ function levelsOf({ levels, validUntilMs }: StraightRow): ClaimLevels {
   };
 }
 
-function seen({ levels, limitsText, ...row }: StraightRow, version: number, isShown: boolean): SeenRow {
+function seen({ levels, limitsText, ...row }: VersionedRow, isShown: boolean): SeenRow {
   return {
     ...row,
-    version,
     limitsText: isShown ? limitsText : undefined,
     tokensMilli: levels.map((level) => level.tokensMilli),
     remainders: levels.map((level) => level.remainder),

@@ -74,6 +74,18 @@ export class StraightStore implements BatchStore, KeptByTakes {
     return reply;
   }
 
+  async mark(
+    namespaceId: string,
+    key: BucketKey,
+    { seen, next }: { readonly seen: string | null; readonly next: string },
+  ): Promise<boolean> {
+    const id = idIn(namespaceId, key);
+    const row = this.rows.get(id);
+    if (row === undefined || row.marks !== seen) return false;
+    this.rows.set(id, { ...row, marks: next, version: this.nextVersion() });
+    return true;
+  }
+
   async operate(operation: RowOperation): Promise<RowOperationReply> {
     const { namespaceId, bucket, idempotencyKey, amounts, brought } = operation;
     const name = `${idIn(namespaceId, bucket)}\n${idempotencyKey}`;
@@ -84,7 +96,7 @@ export class StraightStore implements BatchStore, KeptByTakes {
     if (version !== brought.version) return { kind: "moved" };
     if (this.#records !== undefined && !isActive(this.#records, namespaceId)) return { kind: "namespaceGone" };
     this.#records?.log(namespaceId, operation.event);
-    this.rows.set(id, { ...brought.row, version: this.nextVersion() });
+    this.rows.set(id, { ...brought.row, version: this.nextVersion(), marks: this.rows.get(id)?.marks ?? null });
     this.count(id, brought.left);
     this.#operations.set(name, { atMs: operation.nowMs, amountsText: JSON.stringify(amounts) });
     return { kind: "done" };

@@ -74,6 +74,7 @@ export function openStraight({ batches, records }: StraightSite, process: Straig
   return {
     name: "straight",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
+    tellsThresholds: true,
     namespaces: new RecordNamespaces(parts),
     scope: (namespaceId) => ({
       ...recordScope(parts, namespaceId, { retention, takes: leases }),

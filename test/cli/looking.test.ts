@@ -38,7 +38,7 @@ test("bucket list without a resource has the buckets of all, and usage totals ha
 });
 
 test("--leave-percent: a request that leaves too little is refused, and said so", async (t) => {
-  const { run } = await onFile(t, "resource set-defaults gpt-4 -l rpm:100", "entity create key-1");
+  const { run } = await onFile(t, "resource set-defaults gpt-4 -l rpm:100/day", "entity create key-1");
   const ask = async (line: string) => run(line);
   assert.equal((await ask("acquire key-1 gpt-4 -c rpm=60 --leave-percent 40")).code, 0);
   const refused = await ask("acquire key-1 gpt-4 -c rpm=1 --leave-percent 40");
@@ -54,4 +54,21 @@ test("--leave-percent: a request that leaves too little is refused, and said so"
     assert.equal(code, 2, stderr);
     assert.match(stderr, /--leave-percent/);
   }
+});
+
+test("explain says what a shadow would have refused in this hour, and acquire and usage name it", async (t) => {
+  const { run } = await onFile(
+    t,
+    "resource set-defaults gpt-4 -l rpm:100 -l tpd:1000/day,shadow",
+    "entity create key-1",
+  );
+  assert.match((await run("resource get-defaults gpt-4")).stdout, /tpd:1000\/day,shadow|1000\/day,shadow/);
+  const shadowed = async () =>
+    JSON.parse((await run("acquire key-1 gpt-4 -c rpm=1 -c tpd=700 --json")).stdout).shadowed as readonly string[];
+  assert.deepEqual([await shadowed(), await shadowed(), await shadowed()], [[], ["tpd"], ["tpd"]]);
+  const { stdout } = await run("explain key-1 gpt-4 -c tpd=5000");
+  assert.match(stdout, /^key-1 may take 5000 tpd from gpt-4 now\./);
+  assert.match(stdout, /^tpd of key-1 {2}shadow {2}would have refused 2 of 3 this hour$/m);
+  assert.match((await run("explain key-1 gpt-4")).stdout, /any tpd \(only measured\)/);
+  assert.match((await run("usage summary -e key-1")).stdout, /wouldRefuse +tpd=2/);
 });

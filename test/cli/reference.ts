@@ -46,7 +46,7 @@ const HEAD = `# The command line
 | limit | \`NAME:AMOUNT[/PERIOD][:BURST][,WORD…]\`, such as \`rpm:1000/min:1500,soft\`; [all forms](limits.md) |
 | amount | digits, \`_\` between them, then at most one of \`k\`, \`M\`, \`G\` |
 | period | \`s\`, \`min\`, \`hour\`, \`day\`, with a count: \`5min\`; default \`min\` |
-| words of a limit | \`soft\`; \`reset=hourly\\|daily\\|weekly\\|monthly\\|yearly\\|CRON\`; \`after=DURATION\`; \`when=CRON xSCALE\` or \`when=CRON AMOUNT[/PERIOD][:BURST]\`, repeated; \`tz=ZONE\`; \`counts=MEASURE\` |
+| words of a limit | \`soft\`; \`shadow\`; \`reset=hourly\\|daily\\|weekly\\|monthly\\|yearly\\|CRON\`; \`after=DURATION\`; \`when=CRON xSCALE\` or \`when=CRON AMOUNT[/PERIOD][:BURST]\`, repeated; \`tz=ZONE\`; \`counts=MEASURE\`; \`notify=PERCENT/PERCENT\` |
 | tokens, \`-c\` by measure, \`-a\` by limit | \`NAME=N\`, repeated or with commas |
 | duration | \`500ms\`, \`30s\`, \`5m\`, \`2h\`, \`1d\` |
 | instant | ISO 8601 (without a zone: UTC), or a duration: so long ago |

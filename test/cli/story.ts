@@ -325,9 +325,9 @@ export async function usageStory(where: readonly string[]): Promise<void> {
   const csv = (await here(at("usage export -w daily"))).stdout.split("\n");
   assert.equal(
     csv[0],
-    "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse",
+    "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse,heldMs",
   );
-  assert.match(csv[1] ?? "", /^a,api,daily,.*,tpm,\d,0,0$/);
+  assert.match(csv[1] ?? "", /^a,api,daily,.*,tpm,\d,0,0,0,0$/);
   const chart = await json(at("usage chart -w monthly -l tpm"), 0);
   assert.deepEqual([chart.window, chart.series[0].limit], ["monthly", "tpm"]);
   assert.match((await here(at("usage chart -w monthly"))).stdout, /^tpm {2}7 in (1 window|2 windows)\n20.*█/);

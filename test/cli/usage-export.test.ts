@@ -7,7 +7,7 @@ import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "./in-process.ts";
 import { zaeLimiter } from "./run-bin.ts";
 
-const HEADER = "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse";
+const HEADER = "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse,heldMs";
 
 async function usedStore(t: TestContext): Promise<{ folder: string; store: string }> {
   const folder = mkdtempSync(join(tmpdir(), "zael-usage-export-"));
@@ -29,8 +29,8 @@ test("usage export writes CSV, NDJSON and JSON, filtered, to stdout or to a file
   assert.deepEqual([csv.code, csv.stderr], [0, ""]);
   assert.deepEqual(csv.stdout.split("\n"), [
     HEADER,
-    "a,api,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,1,rpm,3,0,0",
-    "b,api,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,1,rpm,3,0,0",
+    "a,api,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,1,rpm,3,0,0,0,0",
+    "b,api,hourly,2026-03-15T12:00:00.000Z,2026-03-15T13:00:00.000Z,1,rpm,3,0,0,0,0",
     "",
   ]);
   for (const flags of [

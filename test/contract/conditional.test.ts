@@ -19,5 +19,5 @@ for (const [name, options] of [
     const another = () => openConditional(world, { clock: systemClock, random: () => random.next(), ...options });
     const store = another();
     return { store, another, close: () => store.close() };
-  }, ["generation", "pastHours", "thresholds", "shadow"]);
+  }, ["generation", "pastHours"]);
 }

@@ -39,5 +39,5 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
         await image.restore();
       },
     };
-  }, ["generation", "pastHours", "thresholds", "shadow"]);
+  }, ["generation", "pastHours"]);
 });

@@ -28,7 +28,7 @@ function contractOn(name: string, client: PostgresClient, coalesce: boolean): vo
         await emptied(client, schema);
       },
     };
-  }, ["pastHours", "thresholds", "shadow"]);
+  }, ["pastHours"]);
 }
 
 await describePostgres("on a server", ({ url }) => {

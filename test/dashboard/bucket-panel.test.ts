@@ -161,3 +161,29 @@ inBrowser("what is typed into an amount stays while the bucket moves", async (t,
   );
   assert.equal(await amount.inputValue(), typed);
 });
+
+inBrowser("a shadow is a dashed bar, is not the shortest, and can be edited", async (t, open) => {
+  const service = await served(t);
+  await service.limiter.setResourceDefaults("gpt-4", [
+    Limit.perDay("rpd", 100),
+    Limit.perDay("tpd", 1_000, { shadow: true }),
+  ]);
+  assert.ok(await service.take("key-1", "gpt-4", { rpd: 1, tpd: 600 }));
+  assert.ok(await service.take("key-1", "gpt-4", { rpd: 1, tpd: 600 }), "it refuses nothing");
+  const page = await open();
+  await visit(page, service.url);
+  const meter = bar(page, "key-1", "gpt-4", "tpd");
+  assert.equal(await left(meter), 400);
+  const drawn = (limit: string) =>
+    page.evaluate(`(() => {
+      const { maskImage, clipPath } = getComputedStyle(document.querySelector('[data-testid=bucket-bar][data-limit="${limit}"] i'));
+      return [maskImage, clipPath];
+    })()`) as Promise<readonly [string, string]>;
+  const [mask, clip] = await drawn("tpd");
+  assert.match(mask, /repeating-linear-gradient/);
+  assert.match(clip, /^inset\(0px 60% 0px 0px\)$/);
+  assert.deepEqual(await drawn("rpd"), ["none", "none"]);
+  assert.match(await wordsOf(row(page, "key-1", "gpt-4")), /shadow, \+/);
+  await row(page, "key-1", "gpt-4").getByTestId("bucket-open").click();
+  await row(page, "key-1", "gpt-4").getByText("shadow: counts what it would refuse").waitFor();
+});

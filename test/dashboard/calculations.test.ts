@@ -118,7 +118,7 @@ test("a limit survives being edited, whatever its kind", () => {
     Limit.perMinute("rpm", 100),
     Limit.custom("tpm", { capacity: 20_000, refillAmount: 10_000, refillPeriodMs: 30_000, soft: true }),
     Limit.quota("month", 1_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
-    Limit.quota("session", 500, { counts: "tpm", resetAfterMs: 18_000_000 }),
+    Limit.quota("session", 500, { counts: "tpm", resetAfterMs: 18_000_000, notifyAt: [50, 80] }),
     Limit.perMinute("rpm", 100, { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Asia/Tokyo", scale: 0.5 }] }),
     Limit.perMinute("rpm", 100, {
       schedule: [{ cron: "* 9 * * *", capacity: 7, refillAmount: 3, refillPeriodMs: 9_000 }],

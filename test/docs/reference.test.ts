@@ -181,13 +181,15 @@ function exercised(): Metrics {
   const at = { namespace: "default", entityId: "key-1", resource: "api" };
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
-  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity" }]);
+  metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity", shadowed: ["tpm"] }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
   metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
   metrics.heard(["degraded", { ...at, reason: "slots", cause: new HoldLost("The slots are held no more.") }]);
   metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
   metrics.heard(["waitBegan", at]);
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
+  metrics.heard(["threshold", { ...at, limit: "rpm", percent: 80, used: 8, capacity: 10, atMs: 0 }]);
+  metrics.webhookEnded("default", "delivered");
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;

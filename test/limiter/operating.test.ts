@@ -27,7 +27,15 @@ for (const [name, open] of EVERY_STORE) {
     ];
     const aOnApi = { entityId: "a", resource: "api", limits: rpm(10) };
     const bOnApi = { entityId: "b", resource: "api", limits: rpm(40) };
-    const day = { limit: "day", counts: "day", available: -2, capacity: 10, kind: "calendar", soft: true };
+    const day = {
+      limit: "day",
+      counts: "day",
+      available: -2,
+      capacity: 10,
+      kind: "calendar",
+      soft: true,
+      shadow: false,
+    };
     const aOnGpu = { entityId: "a", resource: "gpu", limits: [day] };
     assert.deepEqual([...(await limiter.listBuckets())], [aOnApi, aOnGpu, bOnApi]);
     assert.deepEqual([...(await limiter.listBuckets({ entityId: "a" }))], [aOnApi, aOnGpu]);

@@ -13,9 +13,8 @@ const ask = { entityId: "key-1", resource: "gpt-4" } as const;
 /** What stays taken until it is given back: nothing drips in while a story is told. */
 const still = (name: string, capacity: number, shadow: boolean) =>
   Limit.custom(name, { capacity, refillAmount: 1, refillPeriodMs: 1_000_000_000_000, shadow });
-const STORES = EVERY_STORE.filter(([name]) => /memory|SQLite/.test(name));
 
-for (const [name, openStore] of STORES) {
+for (const [name, openStore] of EVERY_STORE) {
   describe(`shadows on ${name}`, () => {
     async function open(t: TestContext, ...limits: readonly Limit[]) {
       const clock = new SimulatedClock(T0);

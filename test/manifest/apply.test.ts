@@ -221,7 +221,11 @@ for (const [name, open] of STORES) {
       });
       await limiter.setResourceDefaults("kinds", [
         Limit.quota("month", 9, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
-        Limit.perMinute("w", 9, { soft: true, schedule: [{ cron: "* 1 * * *", tz: "Europe/Berlin", capacity: 4 }] }),
+        Limit.perMinute("w", 9, {
+          soft: true,
+          notifyAt: [80, 95],
+          schedule: [{ cron: "* 1 * * *", tz: "Europe/Berlin", capacity: 4 }],
+        }),
         Limit.quota("s", 9, { resetAfterMs: 60_000 }),
       ]);
       const owned = await exportManifest(limiter, { owned: true });

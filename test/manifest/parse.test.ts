@@ -13,7 +13,8 @@ resources:
   gpt-4:
     limits:
       rpm: { capacity: 100 }
-      tpm: { capacity: 20000, refill_amount: 10000, refill_period: 60, soft: true }
+      tpm: { capacity: 20000, refill_amount: 10000, refill_period: 60, soft: true, notify_at: [80, 95] }
+      rpd: { capacity: 500, refill_period: 86400, shadow: true }
       month: { capacity: 1000000, reset_schedule: [{ cron: "0 0 1 * *", tz: Europe/Berlin }] }
       session: "500,after=5h"
     disabled: false
@@ -51,7 +52,8 @@ test("the example of the design, piece by piece", () => {
       piece: { what: "limits", level: "resource", resource: "gpt-4" },
       value: [
         drip("rpm", 100),
-        { ...drip("tpm", 20_000, 10_000), soft: true },
+        { ...drip("tpm", 20_000, 10_000), soft: true, notifyAt: [80, 95] },
+        { ...drip("rpd", 500, 500, 86_400_000), shadow: true },
         { ...drip("month", 1_000_000, 0, 1_000), reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } },
         { ...drip("session", 500, 0, 1_000), resetAfterMs: 18_000_000 },
       ],

@@ -54,6 +54,7 @@ function batchOf(all: readonly Case[]): Batch {
     requests: all.map(({ kind, elapsedMs, amounts, pins }, i): BatchRequest => {
       const claim: BatchClaim = {
         ...{ bucket: i, signature: "s", changedMs: -1, origin: undefined, amounts, bypass: false, pins },
+        shadows: [],
         leavePercent: 0,
         ...{ judgedMs: T0 + elapsedMs, strays: [], lost: undefined },
       };

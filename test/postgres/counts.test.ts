@@ -62,6 +62,29 @@ await describePostgres("what takes cost on PostgreSQL", ({ url, newSchema }) => 
     assert.ok((await sent(() => take(1))) <= 2);
   });
 
+  test("slots cost one statement to take, whichever slice they go into, one to renew and one to give back", async () => {
+    const { clock, limiter, sent } = await opened();
+    const slots = Limit.concurrent("parallel", 50, { holdMs: 60_000 });
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 100), slots]);
+    const request = { entityId: "key", resource: "api", consume: { rpm: 1, parallel: 1 } };
+    await limiter.acquire(request);
+    for (let i = 0; i < 8; i++) {
+      // A slice is 15 s: each is opened, and later ended, by the take that needs it.
+      await clock.advance(16_000);
+      assert.equal(await sent(() => limiter.acquire(request)), 1, `after ${16 * (i + 1)} s`);
+    }
+    const [free] = (await limiter.available(request)).filter(({ limit }) => limit === "parallel");
+    assert.equal(free?.available, 45, "five of nine are held still");
+    const lease = await limiter.acquire(request);
+    await clock.advance(20_000);
+    // One bucket a level: what is renewed together leaves in one batch.
+    assert.ok((await sent(() => lease.renew())) <= 2);
+    assert.ok((await sent(() => lease.settle())) <= 2);
+    const full = await limiter.acquire({ ...request, consume: { rpm: 0, parallel: 46 } });
+    assert.equal(await sent(async () => assert.equal((await limiter.tryAcquire(request)).ok, false)), 1);
+    await full.rollback();
+  });
+
   test("a refusal writes nothing", async () => {
     const { take, rows } = await opened();
     await take(95);

@@ -32,7 +32,7 @@ await describePgbouncer("through a pooler in transaction mode", ({ url, pooledUr
         await emptied(direct, contractSchema);
       },
     };
-  }, ["pastHours", "thresholds", "shadow"]);
+  }, ["pastHours"]);
 
   test("limiters with more connections than the pooler has count together, exactly", async () => {
     const store = `${pooledUrl}?schema=${newSchema()}`;

@@ -140,6 +140,16 @@ test("after a lost answer the ticket is the one that ends first, so that it free
   assert.equal(pin?.endMs, T0 + 75_000, "of the slice that it went into");
 });
 
+test("a hold that is given back long after its end has ended by itself: usage counts it for as long as it was held", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open();
+  const ticket = await a.place.ticket(asking(2), T0);
+  cluster.clock.set(T0 + 20 * HOLD_MS);
+  await settle(a, asking(1), ticket, 2, T0 + 20 * HOLD_MS);
+  const item = cluster.item(a.place.namespaceId, "ada");
+  assert.deepEqual([item?.b_parallel_tk, item?.b_parallel_hu], [10_000, 2_000 * HOLD_MS]);
+});
+
 test("a bucket that takes slots is not split, and one in shards is joined first", async () => {
   const cluster = new Cluster();
   const a = await cluster.open();
@@ -155,6 +165,25 @@ test("a bucket that takes slots is not split, and one in shards is joined first"
   assert.equal(cluster.item(a.place.namespaceId, "ada", 1), undefined, "it is one again");
   assert.equal(await a.place.grants({ ...later, take: amountsOf({ parallel: 1 }) }, T0 + 30_001), false);
   assert.equal(await resize(context, asking(1).bucket, "more", T0 + 60_000), false);
+});
+
+test("shards that have not all heard of the same limits are told of the slots, and joined", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open();
+  const drip = (rate: number, asOfMs: number) =>
+    claim("ada", [Limit.perMinute("rpm", rate)], { rpm: 1 }, { origin: { asOfMs, generation: null } });
+  await a.place.ticket(drip(100, T0), T0);
+  const { resize } = await import("../../src/protocol/shards/resize.ts");
+  const context = (a.buckets as unknown as { context: Parameters<typeof resize>[0] }).context;
+  assert.equal(await resize(context, asking(1).bucket, "more", T0 + 20_000), true);
+  // One of them hears of it with the take; the other does not.
+  await a.place.ticket(drip(200, T0 + 21_000), T0 + 21_000);
+  const terms = [0, 1].map((shard) => cluster.item(a.place.namespaceId, "ada", shard)?.b_rpm_cp);
+  assert.deepEqual(terms.toSorted(), [100_000, 200_000]);
+  cluster.clock.set(T0 + 22_000);
+  const slots = { ...asking(10), origin: { asOfMs: T0 + 22_000, generation: null } };
+  assert.equal(await a.place.grants(slots, T0 + 22_000), true);
+  assert.equal(cluster.item(a.place.namespaceId, "ada", 1), undefined);
 });
 
 test("an item with slots expires an hour after the last of them has ended, at the earliest", async () => {

@@ -21,7 +21,7 @@ test("an acquire holds, says where its lease is, and settling by totals charges 
   assert.equal(taken.headers.get("location"), `${NS}/leases/${leaseId}`);
   assert.deepEqual(taken.body, {
     ...{ leaseId, namespace: "default", entityId: "key-1", resource: "gpt-4", status: "open" },
-    ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], bypassed: false },
+    ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], shadowed: [], bypassed: false },
     ...{ expiresAtMs: clock.now() + 60_000, onExpiry: "refund" },
     limits: [
       { entityId: "key-1", resource: "gpt-4", limit: "rpm", counts: "rpm", available: 99, capacity: 100 },
@@ -350,4 +350,36 @@ test("limits count measures: an acquire need not name what is a request, and is 
   assert.deepEqual((await settle({ tpm: 730 })).body.consumed, { tpm: 730, requests: 1 });
   const refused = await call("POST", `${NS}/try`, { body: { ...about, consume: { tpm: 999 } } });
   assert.equal(refused.body.primary.counts, "tpm");
+});
+
+test("a shadow limit is set over HTTP, passes requests by that it would refuse, and /metrics counts them", async (t) => {
+  const { call } = await serviceOf(t);
+  const body = { limits: [Limit.perMinute("rpm", 100), Limit.perDay("tpd", 1_000, { shadow: true })] };
+  assert.equal((await call("PUT", `${NS}/limits?resource=gpt-5`, { body })).status, 200);
+  const stored = await call("GET", `${NS}/limits?resource=gpt-5`);
+  assert.deepEqual(stored.body.limits[1], { ...body.limits[1] });
+  const ask = { entityId: "key-1", resource: "gpt-5", consume: { rpm: 1, tpd: 700 } };
+  const atOnce = { body: { ...ask, holdMs: 0 } };
+  assert.deepEqual((await call("POST", `${NS}/acquire`, atOnce)).body.shadowed, []);
+  assert.deepEqual((await call("POST", `${NS}/acquire`, atOnce)).body.shadowed, ["tpd"]);
+  const held = await call("POST", `${NS}/acquire`, { body: { ...ask, holdMs: 60_000 } });
+  assert.deepEqual([held.body.shadowed, held.body.consumed], [["tpd"], { rpm: 1, tpd: 700 }]);
+  const settled = await call("POST", `${NS}/leases/${held.body.leaseId}/settle`, { body: { consumed: { tpd: 900 } } });
+  assert.deepEqual([settled.body.shadowed, settled.body.consumed], [["tpd"], { rpm: 1, tpd: 900 }]);
+  const left = await call("GET", `${NS}/available?entityId=key-1&resource=gpt-5`);
+  assert.equal(left.body.items[1].available, 300);
+  const buckets = await call("GET", `${NS}/buckets?resource=gpt-5`);
+  assert.deepEqual([buckets.body.items[0].limits[1].shadow, buckets.body.items[0].limits[0].shadow], [true, false]);
+  const usage = await call("GET", `${NS}/usage/summary?window=hourly&resource=gpt-5`);
+  assert.deepEqual(
+    [usage.body.wouldRefuse, usage.body.total, usage.body.requests],
+    [{ tpd: 2 }, { rpm: 3, tpd: 700 }, 3],
+  );
+  const metrics = (await call("GET", "/metrics")).body as string;
+  assert.match(metrics, /^zael_would_refuse_total\{limit="tpd",resource="gpt-5",namespace="default"\} 2$/m);
+  problem(
+    await call("PUT", `${NS}/limits?resource=gpt-5`, { body: { limits: [{ ...body.limits[1], soft: true }] } }),
+    400,
+    "limit_invalid",
+  );
 });

@@ -4,7 +4,8 @@ import { CODE_MUTANTS } from "./code-mutants.ts";
 import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
-import { hasFloors } from "./profile.ts";
+import { hasFloors, hasThresholds } from "./profile.ts";
+import { THRESHOLD_MUTANTS } from "./threshold-mutants.ts";
 import { TOTAL_MUTANTS } from "./total-mutants.ts";
 
 /** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */
@@ -33,6 +34,16 @@ testMutants(
   { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS },
   { store: "memory", seedsMax: 400, caughtBy: CAUGHT_BY },
 );
+
+const THRESHOLDS_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a threshold that is told twice": 18,
+  "a threshold that nobody is told of": 70,
+  "a take that leaves no mark": 18,
+};
+
+testMutants(THRESHOLD_MUTANTS, {
+  ...{ store: "memory", seedsMax: 4_000, among: hasThresholds, caughtBy: THRESHOLDS_CAUGHT_BY },
+});
 
 const FLOORS_CAUGHT_BY: Readonly<Record<string, number>> = {
   "a floor of one percent less": 40,

@@ -5,7 +5,7 @@ import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { Limiter } from "../../src/engine/limiter.ts";
 import type { EngineDeps } from "../../src/engine/settings.ts";
 import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
-import type { Channel, Events, RefusedEvent } from "../../src/ports/events.ts";
+import type { Channel, Events, RefusedEvent, ThresholdEvent } from "../../src/ports/events.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
@@ -20,6 +20,7 @@ import { currentOperation, type Operation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 import type { Profile } from "./profile.ts";
 import type { Scheduler } from "./scheduler.ts";
+import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Surroundings {
@@ -30,6 +31,7 @@ export interface Surroundings {
   readonly journal: Journal;
   readonly truth: Truth;
   readonly mosts: MostLedger;
+  readonly thresholds: ThresholdLedger;
   /** Grows whenever something happens that can make a client wait longer. */
   disturbances(): number;
 }
@@ -86,7 +88,11 @@ export class Client {
       clock: this.clock,
       calendar,
       random: random.fork(),
-      events: { ...quietEvents, refused: { active: true, publish: (event) => this.#refused(event) } },
+      events: {
+        ...quietEvents,
+        refused: { active: true, publish: (event) => this.#refused(event) },
+        threshold: { active: true, publish: (event) => this.#told(event) },
+      },
       turns: NO_TURNS,
     };
     this.denyMs = random.pick([0, 1_000, 1_000, 10_000]);
@@ -107,6 +113,11 @@ export class Client {
       },
       false,
     );
+  }
+
+  /** Who has crashed tells nobody. */
+  #told(event: ThresholdEvent): void {
+    if (this.alive) this.#around.thresholds.heard(event);
   }
 
   /** Whether both are limiters of one process. */

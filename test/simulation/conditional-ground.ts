@@ -48,6 +48,7 @@ export function conditionalGround(context: GroundContext): Ground {
   const usageKeptS = usageRandom.pick([0, 3_600, 90 * 86_400, 90 * 86_400]);
   const recorder = new ConditionalRecorder({
     ...{ journal, clock, calendar, profile, usageKeptS, truth: context.truth, mosts: context.mosts },
+    thresholds: context.thresholds,
     random: new SeededRandom(context.seed + 2 ** 44),
   });
   world.table.watchTogether((changes) => recorder.changed(changes));
@@ -72,6 +73,7 @@ export function conditionalGround(context: GroundContext): Ground {
     },
     usage: recorder.usage,
     lastProblems: () => recorder.lateProblems(),
+    marking: "beside the take",
     shards: (bucketId) =>
       world.table.entries("default").filter(([key]) => key.bucket.id === bucketId && isShardKey(key)).length,
     setup: connectorTo(site, (items) => items),

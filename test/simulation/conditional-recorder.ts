@@ -3,6 +3,8 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { LW, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
+import { readableImage } from "../../src/protocol/item/codec.ts";
+import { OWN } from "../../src/protocol/item/dialect.ts";
 import { isShardKey } from "../../src/protocol/item/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
@@ -41,6 +43,7 @@ import { belowFloor, kindIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
+import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 
 export interface RecorderContext {
@@ -51,6 +54,7 @@ export interface RecorderContext {
   readonly usageKeptS: number;
   readonly truth: Truth;
   readonly mosts: MostLedger;
+  readonly thresholds: ThresholdLedger;
   /** Of what the recorder draws. */
   readonly random: SeededRandom;
 }
@@ -235,6 +239,7 @@ export class ConditionalRecorder {
       this.#moved(key, model, part, { trace, before, after, atMs });
       this.#leaves(key, model, part, { readingMs: trace.readingMs, shards: image.shardCount });
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
+      if (part.kind !== "credit" && !part.of.bypass) this.#used(key, after, part, parts.slice(i + 1), trace);
       const counted = this.#calls.countedFor(part.of);
       this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted);
     }
@@ -399,7 +404,24 @@ export class ConditionalRecorder {
       if (after !== undefined) this.#tell(key, epochProblems(before, after, trace));
   }
 
+  /** What one part of a write used, for what has to be told of it: the item shows what all of them left. */
+  #used(key: ItemKey, after: Item, { amounts }: Part, later: readonly Part[], { readingMs }: WriteTrace): void {
+    const { thresholds, calendar } = this.#context;
+    const { state } = readableImage(key, after, { calendar, dialect: OWN, like: undefined, set: undefined });
+    const limits = state.limits.map((held) => {
+      const sums = later
+        .flatMap((part) => (part.of.bypass ? [] : part.amounts))
+        .filter(({ limit }) => limit === held.name);
+      return { ...held, tokensMilli: sums.reduce((sum, { milli }) => sum + milli, held.tokensMilli) };
+    });
+    thresholds.took(key.bucket, { ...state, limits }, amounts, { nowMs: readingMs, marks: false });
+  }
+
   #announced(key: ItemKey, before: Item | undefined, after: Item): void {
+    if (before !== undefined && isMark(before, after)) {
+      this.#context.journal.count("marks written");
+      return;
+    }
     this.disturbances++;
     if (before === undefined) {
       this.#tell(key, ["it was made by an announcement"]);
@@ -521,4 +543,11 @@ export class ConditionalRecorder {
   #tell(key: ItemKey, problems: readonly string[]): void {
     for (const problem of problems) this.#context.journal.violation(`${shownItem(key)}: ${problem}`);
   }
+}
+
+/** Whether a write changed nothing but what was told of limits. */
+function isMark(before: Item, after: Item): boolean {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  const changed = names.filter((name) => before[name] !== after[name]);
+  return changed.length > 0 && changed.every((name) => /^b_.+_t[hb]$/.test(name));
 }

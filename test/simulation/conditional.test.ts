@@ -5,8 +5,10 @@ import { CONDITIONAL_MUTANTS } from "./conditional-mutants.ts";
 import { CROWD_MUTANTS } from "./crowd-mutants.ts";
 import { GIVE_BACK_MUTANTS } from "./give-back-mutants.ts";
 import { playSeeds } from "./pool.ts";
+import { hasThresholds } from "./profile.ts";
 import { type SeedReport, simulate } from "./simulation.ts";
 import { openFor } from "./stores.ts";
+import { MARK_MUTANTS } from "./threshold-mutants.ts";
 import { WHOLE_MUTANTS } from "./whole-mutants.ts";
 
 const SEEDS = 900;
@@ -103,3 +105,8 @@ testMutants(
   { ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS, ...CROWD_MUTANTS, ...WHOLE_MUTANTS },
   { store: "conditional", seedsMax: 1_000, caughtBy: CAUGHT_BY },
 );
+
+testMutants(MARK_MUTANTS, {
+  ...{ store: "conditional", seedsMax: 4_000, among: hasThresholds },
+  caughtBy: { "marks without the period": 109, "marks without as seen": 18 },
+});

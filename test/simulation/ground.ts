@@ -7,7 +7,8 @@ import type { Journal } from "./journal.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import type { Profile } from "./profile.ts";
-import { Recorder } from "./recorder.ts";
+import { type Marking, Recorder } from "./recorder.ts";
+import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 import type { LateReadings, UsageLedger } from "./usage-ledger.ts";
 
@@ -17,6 +18,7 @@ export interface GroundContext {
   readonly journal: Journal;
   readonly truth: Truth;
   readonly mosts: MostLedger;
+  readonly thresholds: ThresholdLedger;
   readonly clock: SimulatedClock;
   readonly profile: Profile;
   readonly mutant: Mutant | undefined;
@@ -36,6 +38,8 @@ export interface Ground {
   readonly usage: UsageLedger | undefined;
   /** What is wrong when all is over, and time has passed for whatever was to be done. */
   lastProblems(): readonly string[];
+  /** How marks of what was told get into the store. */
+  readonly marking: Marking;
   /** Of how many shards a bucket is. */
   shards(bucketId: string): number;
   /** For the simulation, to set the world up. */
@@ -54,10 +58,11 @@ interface HandledGround extends Ground {
 export function groundOn(
   handles: readonly Store[],
   joins: boolean,
-  { journal, truth, mosts, mutant }: GroundContext,
+  { journal, truth, mosts, thresholds, mutant }: GroundContext,
   late: LateReadings = "in their own hour",
+  marks: Marking = "with the take",
 ): HandledGround {
-  const recorder = new Recorder(journal, truth, mosts, calendar, late);
+  const recorder = new Recorder({ journal, truth, mosts, thresholds }, calendar, { late, marks });
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];
@@ -73,6 +78,7 @@ export function groundOn(
     },
     usage: recorder.usage,
     lastProblems: () => [],
+    marking: marks,
     shards: () => 1,
     setup: faultyLine(whole),
     connectors,

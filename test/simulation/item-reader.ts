@@ -79,6 +79,7 @@ function limitIn(item: Item, name: string): Limit {
   const [cp, ra, rp, rsa] = [of("cp"), of("ra"), of("rp"), of("rsa")];
   const tz = String(item[`b_${name}_tz`] ?? item.sched_tz ?? "UTC");
   const counts = textIn(item, `b_${name}_ct`);
+  const notifyAt = textIn(item, `b_${name}_na`)?.split(",").map(Number);
   const sched = textIn(item, `b_${name}_sched`) ?? textIn(item, "sched");
   const rsched = rsa === undefined && ra === 0 ? textIn(item, `b_${name}_rsched`) : undefined;
   return {
@@ -96,6 +97,7 @@ function limitIn(item: Item, name: string): Limit {
             .split(";")
             .map((entry) => windowIn(entry, tz)),
         }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...(rsched === undefined ? {} : { reset: { cron: cronIn(rsched), tz } }),
     ...(rsa === undefined ? {} : { resetAfterMs: rsa * 1000 }),
   };

@@ -1,6 +1,6 @@
 import { checkLimits, type Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
-import type { SeededRandom } from "../../src/testing/random.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
 
 /** The stories that clients live, each as often as its weight says. */
@@ -119,6 +119,35 @@ export function withFloors(seed: number, profile: Profile): Profile {
   const isCalm = faultRate === 0 && limiters === undefined;
   return { ...profile, floors: 0.4, weights: isCalm ? { ...weights, prompt: Math.max(2, weights.prompt) } : weights };
 }
+
+/** Every thirteenth world has limits that tell, for the same reason. */
+export function hasThresholds(seed: number): boolean {
+  return seed % 13 === 5;
+}
+
+/** The same world where most limits tell percentages that are used, if it is one of those. */
+export function withThresholds(seed: number, profile: Profile): Profile {
+  if (!hasThresholds(seed)) return profile;
+  const random = new SeededRandom(seed + 2 ** 43);
+  const { palette, levels, weights } = profile;
+  const telling = (sets: Profile["palette"]) => sets.map((set) => tellingIn(set, random));
+  return {
+    ...profile,
+    palette: telling(palette.length === 0 ? drawPalette(random, profile) : palette),
+    // Some things that end a period, or do not, are rare elsewhere.
+    weights: { ...weights, operator: Math.max(1, weights.operator), greedy: Math.max(3, weights.greedy) },
+    ...(levels === undefined ? {} : { levels: { ...levels, totals: telling(levels.totals) } }),
+  };
+}
+
+function tellingIn(limits: readonly Limit[], random: SeededRandom): readonly Limit[] {
+  return checkLimits(
+    limits.map((limit) => (random.chance(0.8) ? { ...limit, notifyAt: random.pick(NOTIFIES) } : limit)),
+    calendar,
+  );
+}
+
+const NOTIFIES = [[80, 95], [50], [1, 50, 99, 100], [100], [5, 30]];
 
 /** The same world where a process has several limiters, or forgets what it knows of buckets while it uses them. */
 function crowded(random: SeededRandom, profile: Profile): Profile {

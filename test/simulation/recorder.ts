@@ -33,6 +33,7 @@ import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
+import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 import { type LateReadings, UsageLedger } from "./usage-ledger.ts";
 
@@ -42,6 +43,22 @@ interface Call {
   readonly context: CallContext;
   /** Buckets of which it is certain that they did not exist when the call was made. */
   readonly absent: ReadonlySet<string>;
+}
+
+/** How marks of what was told get into a store: in the transaction of the take, or by a write beside it. */
+export type Marking = "with the take" | "beside the take";
+
+interface Manners {
+  readonly late: LateReadings;
+  readonly marks: Marking;
+}
+
+/** Where it is written down. */
+interface Books {
+  readonly journal: Journal;
+  readonly truth: Truth;
+  readonly mosts: MostLedger;
+  readonly thresholds: ThresholdLedger;
 }
 
 /**
@@ -57,6 +74,8 @@ export class Recorder {
   readonly #journal: Journal;
   readonly #truth: Truth;
   readonly #mosts: MostLedger;
+  readonly #thresholds: ThresholdLedger;
+  readonly #marks: Marking;
   readonly #calendar: Calendar;
   /** Buckets that calls under way are about. */
   readonly #touched = new Set<string>();
@@ -69,7 +88,9 @@ export class Recorder {
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
 
-  constructor(journal: Journal, truth: Truth, mosts: MostLedger, calendar: Calendar, late: LateReadings) {
+  constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, { late, marks }: Manners) {
+    this.#thresholds = thresholds;
+    this.#marks = marks;
     this.usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0, late);
     this.#mosts = mosts;
     this.#journal = journal;
@@ -255,6 +276,7 @@ export class Recorder {
       this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
       this.#tell(held.bucket, belowFloor(model, amounts, nowMs, leavePercent));
     }
+    if (!bypass) this.#thresholds.took(held.bucket, state, amounts, { nowMs, marks: this.#marks === "with the take" });
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
   }
 

@@ -2,6 +2,7 @@ import type { Store } from "../../src/ports/store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { Arrival } from "./arrival.ts";
+import { calendar } from "./calendar.ts";
 import { checkAbove, checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
 import { LONG_MS } from "./connection.ts";
@@ -20,6 +21,7 @@ import {
   STRANGER,
   type StoryName,
   withFloors,
+  withThresholds,
   ZONES,
 } from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
@@ -28,6 +30,7 @@ import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
 import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
+import { ThresholdLedger } from "./threshold-ledger.ts";
 import { Truth } from "./truth.ts";
 import { ALWAYS, sumProblems } from "./usage-sums.ts";
 
@@ -102,11 +105,13 @@ class Simulation {
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
-    const profile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const drawnProfile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const profile = script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
     const mosts = new MostLedger(() => clock.now());
-    this.#ground = opened.ground({ seed, journal, truth, mosts, clock, profile, mutant });
+    const thresholds = new ThresholdLedger(journal, calendar);
+    this.#ground = opened.ground({ seed, journal, truth, mosts, thresholds, clock, profile, mutant });
     this.#spoilClient = mutant?.layer === "client" ? mutant.spoil : SOUND;
     const drawn = () => this.#random;
     this.#around = {
@@ -119,6 +124,7 @@ class Simulation {
       journal,
       truth,
       mosts,
+      thresholds,
       disturbances: () => this.#ground.disturbances + truth.changes,
     };
   }
@@ -332,6 +338,7 @@ class Simulation {
     do await new Promise((resolve) => setImmediate(resolve));
     while (this.#ground.underWay > 0);
     for (const client of this.#clients.filter(({ isDead }) => isDead)) this.#crash(client);
+    for (const problem of this.#around.thresholds.problems("none")) this.#around.journal.violation(problem);
     for (const client of this.#clients) {
       for (const operation of client.live) {
         const wrong = checkBelief(operation);
@@ -357,6 +364,12 @@ class Simulation {
     await new Arrival(this.#around, this.#ground, this.#clients, () => this.#settled()).check((ms) => this.#pass(ms));
     await this.#checkSums();
     for (const problem of this.#ground.lastProblems()) journal.violation(problem);
+    // Who crashes may die between the mark and the telling; who meets faults may tell later than this world ends.
+    const { profile } = this.#around;
+    const isCalm = profile.faultRate === 0 && !profile.crashes && this.#clients.every(({ faults }) => faults === 0);
+    // A mark that is written beside its take may be outrun: of what refills, what is used by then is told.
+    const all = !isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
+    for (const problem of this.#around.thresholds.problems(all)) journal.violation(problem);
   }
 
   async #checkUsage(): Promise<void> {

@@ -20,6 +20,8 @@ export interface Opened {
   ground(context: GroundContext): Ground;
   /** Whether all limits of the world go by one zone. */
   readonly oneZone?: boolean;
+  /** Whether its limits may tell (`notifyAt`). */
+  readonly tells?: boolean;
   close(): void | Promise<void>;
 }
 
@@ -29,15 +31,16 @@ export function openFor(kind: StoreKind, seed: number): Opened {
     case "memory":
       return {
         ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
+        tells: true,
         close: () => {},
       };
     case "sqlite":
       return openFile(seed);
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
-      return { ground: conditionalGround, oneZone: true, close: () => {} };
+      return { ground: conditionalGround, oneZone: true, tells: true, close: () => {} };
     case "straight":
-      return { ground: straightGround, close: () => {} };
+      return { ground: straightGround, tells: true, close: () => {} };
   }
 }
 
@@ -47,6 +50,7 @@ function openFile(seed: number): Opened {
   const coalesce = seed % 4 !== 0;
   const handles: Store[] = [];
   return {
+    tells: true,
     ground: (context) => {
       const steadyMs = () => context.clock.now();
       const open = () =>

@@ -55,6 +55,7 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
     joins,
     context,
     "in the open hour",
+    "beside the take",
   );
   const connectors = processes.map((process, i) =>
     mortal(ground.connectors[i] as Connector, process, () => {

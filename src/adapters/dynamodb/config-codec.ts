@@ -10,6 +10,7 @@ import { VersionError } from "../../domain/errors.ts";
 import type { KindStored } from "../../domain/kinds/kind.ts";
 import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { notifyAtOf } from "../../domain/limit-numbers.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import { type Decoded, decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
@@ -151,7 +152,7 @@ export const FLAGS = [
 
 const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
 const OWN = STORED.map(({ attribute }) => attribute).join("|");
-const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|counts)$`);
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|na|counts)$`);
 const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
@@ -179,7 +180,7 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule } = limit;
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
     const kind = storedOf(limit);
     const own = kind?.encoded(limit);
     const zone = formOf(limit)?.zone(limit);
@@ -194,6 +195,8 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
     }
     if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
+    if (shadow) attributes[names.sh] = { BOOL: true };
+    if (notifyAt !== undefined) attributes[names.na] = { S: notifyAt.join(",") };
     if (schedule !== undefined) {
       const { compact, tz } = encodeSchedule(schedule);
       attributes[names.sched] = { S: compact };
@@ -239,6 +242,9 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
   const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
   const counts = item[names.counts]?.S;
   const sched = item[names.sched]?.S;
+  const told = item[names.na]?.S;
+  const notifyAt = told === undefined ? undefined : notifyAtOf(told, ",");
+  if (told !== undefined && notifyAt === undefined) throw unreadable(item, `"${names.na}" is "${told}"`);
   const fields = STORED.filter((kind) => kind.prefix === prefix).map((kind) => {
     const attribute = names[kind.attribute];
     const own = kind.type === "number" ? whole(attribute) : item[attribute]?.S;
@@ -251,7 +257,9 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
     refillPeriodMs: prefix === SLOTS ? 1000 : whole(names.rp) * 1000,
     ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
+    ...(item[names.sh]?.BOOL === true ? { shadow: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...Object.assign({}, ...fields),
   });
 }

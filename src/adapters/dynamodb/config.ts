@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { refuseBeyondRatesShared, refuseShadow } from "../../domain/beyond-rates.ts";
+import { refuseBeyondRatesShared } from "../../domain/beyond-rates.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config.ts";
 import {
@@ -98,7 +98,6 @@ export class DynamoConfig implements ConfigStore {
       refuseCountsShared(change.limits ?? []);
       refuseBeyondRatesShared(change.limits ?? []);
     }
-    refuseShadow(change.limits ?? []);
     await gate.demandFor(change.limits ?? []);
     const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
     // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.

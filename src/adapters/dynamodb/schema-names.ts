@@ -104,6 +104,9 @@ export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
     sched: name("sched"),
     ...(Object.fromEntries(STORED.map(({ attribute }) => [attribute, name(attribute)])) as OwnNames),
     soft: name("soft"),
+    /** Ours: it is a shadow. */
+    sh: name("sh"),
+    na: name("na"),
     /** Ours: the measure that it counts, where that is not its name. */
     counts: name("counts"),
   };

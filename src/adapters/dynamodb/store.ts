@@ -97,6 +97,7 @@ export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   return {
     name: `dynamodb:${table}`,
     atomicBucketsMax: (options.shared ? SHARED : OWN).atomicItemsMax,
+    tellsThresholds: true,
     namespaces: new DynamoNamespaces({ records, watch, auditOf: (namespaceId) => scope(namespaceId).audit }),
     scope,
     onBackgroundFault: (namespaceId, listener) => scope(namespaceId).onFault(listener),
@@ -236,6 +237,8 @@ function activeOnly(buckets: ProtocolBuckets, gate: VersionGate, requireActive: 
       return buckets.reset(operation, limits);
     },
     watchReturns: (listener) => buckets.watchReturns(listener),
+    watchThresholds: (listener) => buckets.watchThresholds(listener),
+    thresholdsTold: () => buckets.thresholdsTold(),
     read: (keys) => buckets.read(keys),
     listKeys: (owner, page) => buckets.listKeys(owner, page),
     listByResource: (resource, page) => buckets.listByResource(resource, page),

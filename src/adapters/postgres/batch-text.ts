@@ -172,17 +172,22 @@ export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number
 
 /**
  * What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
- * percent must be left.
+ * percent must be left, `h` the places of shadows, each with that of the slice in which it would be held, or 0.
  */
 function extrasText(claims: readonly BatchClaim[]): string | null {
   const extras: Record<string, unknown> = {};
   let isAny = false;
-  for (const [i, { origin, strays, lost, leavePercent }] of claims.entries()) {
+  for (const [i, { origin, strays, lost, leavePercent, shadows }] of claims.entries()) {
     if (origin !== undefined) extras[`o${i + 1}`] = [origin.asOfMs, origin.generation];
     if (strays.length > 0) extras[`s${i + 1}`] = strays.map(({ limit, milli }) => [limit, String(milli)]);
     if (lost !== undefined) extras[`l${i + 1}`] = leftRows([lost]);
     if (leavePercent > 0) extras[`f${i + 1}`] = leavePercent;
-    isAny ||= origin !== undefined || strays.length > 0 || lost !== undefined || leavePercent > 0;
+    if (shadows.length > 0) {
+      extras[`h${i + 1}`] = Object.fromEntries(
+        shadows.map(({ place, slice }) => [place + 1, slice === undefined ? 0 : slice + 1]),
+      );
+    }
+    isAny ||= origin !== undefined || strays.length + shadows.length > 0 || lost !== undefined || leavePercent > 0;
   }
   return isAny ? JSON.stringify(extras) : null;
 }
@@ -204,8 +209,9 @@ export function texts(values: readonly string[]): string {
 
 interface ClaimJson extends ReadonlyArray<unknown> {
   readonly 0: readonly number[];
-  readonly 1?: readonly (number | null)[];
+  readonly 1?: readonly (number | null)[] | null;
   readonly 2?: number | null;
+  readonly 3?: readonly number[];
 }
 
 /** What the function answered. */
@@ -231,9 +237,14 @@ export function replyOf(text: unknown): BatchReply {
   };
 }
 
-function claimLevels([tokensMilli, windows, validUntilMs]: ClaimJson): ClaimLevels {
-  return { tokensMilli, windows, validUntilMs };
+function claimLevels([tokensMilli, windows, validUntilMs, passed]: ClaimJson): ClaimLevels {
+  const left = windows === null || windows === undefined ? NO_SESSIONS : { windows, validUntilMs };
+  return passed === undefined
+    ? { tokensMilli, ...left }
+    : { tokensMilli, ...left, shadowed: passed.map((place) => place - 1) };
 }
+
+const NO_SESSIONS = { windows: undefined, validUntilMs: undefined };
 
 interface RowJson {
   readonly version: number;
@@ -254,6 +265,7 @@ interface RowJson {
   readonly window: readonly (number | null)[];
   readonly topUp: readonly number[];
   readonly resets: readonly number[];
+  readonly marks: string | null;
 }
 
 function seenRow(row: RowJson): SeenRow {
@@ -270,6 +282,7 @@ function seenRow(row: RowJson): SeenRow {
     metMs: row.met,
     hourMs: row.hour,
     requests: row.requests,
+    marks: row.marks,
     tokensMilli: row.tokens,
     remainders: row.remainder,
     countedMilli: row.counted,

@@ -72,6 +72,19 @@ export class PostgresBatches implements BatchStore {
     return JSON.parse(String(answer?.answer)) as RowOperationReply;
   }
 
+  async mark(
+    namespaceId: string,
+    { entityId, resource }: BucketKey,
+    { seen, next }: { readonly seen: string | null; readonly next: string },
+  ): Promise<boolean> {
+    const [row] = await this.#connection.queryAgain(
+      "SELECT @.mark_1($1, $2, $3, $4, $5) AS marked",
+      [namespaceId, entityId, resource, seen, next],
+      "rolledBack",
+    );
+    return row?.marked === true;
+  }
+
   async operated({ namespaceId, bucket, idempotencyKey, forgottenMs }: OperationKey): Promise<string | undefined> {
     const [row] = await this.#read(
       `SELECT amounts FROM @.operation

@@ -28,6 +28,7 @@ export interface BucketJson {
   readonly window_start: readonly (number | null)[];
   readonly top_up: readonly number[];
   readonly resets: readonly number[];
+  readonly marks: string | null;
 }
 
 export function rowOfJson(found: BucketJson): VersionedRow {
@@ -44,6 +45,7 @@ export function rowOfJson(found: BucketJson): VersionedRow {
     metMs: found.met_ms,
     hourMs: found.hour_ms,
     requests: found.requests,
+    marks: found.marks,
     levels: found.names.map(
       (name, i): StraightLevel => ({
         name,

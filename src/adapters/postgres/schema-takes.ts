@@ -1,5 +1,6 @@
 import { TAKE_NAME } from "./batch-text.ts";
 import { FORGET_FUNCTION, FORGET_NAME } from "./forget-function.ts";
+import { MARK_FUNCTION, MARK_NAME } from "./mark-function.ts";
 import { OPERATE_FUNCTION, OPERATE_NAME } from "./operate-function.ts";
 import type { SchemaPart } from "./schema-part.ts";
 import { TAKE_FUNCTION } from "./take-function.ts";
@@ -7,9 +8,10 @@ import { TAKE_FUNCTION } from "./take-function.ts";
 /**
  * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
  *   `pg_advisory_xact_lock(@.lock_of(namespace))` and adds 1; takes hold the same lock shared.
- * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`. The condition of `bucket_hour`
- *   is always true, and only who asks for hours implies it: a plan that is made while the table is empty, where every index looks as good
- *   as the others, cannot look up buckets by walking through that one.
+ * - `bucket`: a row is a bucket (stored/bucket-record.ts). Arrays are by limit, in the order of `limits`; behind those stand slots that are
+ *   held, by when they end (straight/row-form.ts), with -1 in `reset_after`. The condition of `bucket_hour` is always true, and only who
+ *   asks for hours implies it: a plan that is made while the table is empty, where every index looks as good as the others, cannot look
+ *   up buckets by walking through that one.
  * - `lane`: the last batch of each lane, and what was answered.
  * - `usage`: hours that have left their bucket. `milli` by counter; the counter `#requests` has the number of requests.
  * - `operation`: purchases and resets by their keys.
@@ -49,6 +51,11 @@ CREATE TABLE @.operation (
 CREATE INDEX operation_at ON @.operation (namespace, at_ms);
 `;
 
+/** `marks`: what was told of the limits of a bucket (straight/row-marks.ts); only `mark_1` changes it. */
+const TABLES_2 = `
+ALTER TABLE @.bucket ADD COLUMN marks text;
+`;
+
 /** The number of the lock of a namespace. With names in full and no settings of its own, it becomes part of the statement that calls it. */
 const LOCK_OF = `
 CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
@@ -62,12 +69,13 @@ AS $$ SELECT greatest(version + 1, floor(extract(epoch FROM clock_timestamp()) *
 `;
 
 export const TAKE_PARTS: SchemaPart = {
-  tables: [TABLES_1],
+  tables: [TABLES_1, TABLES_2],
   functions: [
     { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
     { name: "stamp_after(bigint)", text: STAMP_AFTER, role: "inner" },
     { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
     { name: FORGET_NAME, text: FORGET_FUNCTION, role: "acquire" },
+    { name: MARK_NAME, text: MARK_FUNCTION, role: "acquire" },
     { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
   ],
   readByTakes: ["generation"],

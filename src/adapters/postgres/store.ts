@@ -109,6 +109,7 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
     name: connection.name,
     ...(kept === undefined ? {} : { clock: kept }),
     atomicBucketsMax: Number.POSITIVE_INFINITY,
+    tellsThresholds: true,
     namespaces,
     scope: (namespaceId) => {
       sweep.note(namespaceId);

@@ -1,5 +1,6 @@
 import { FUNCTION_HEAD } from "./schema-part.ts";
 import { DRAFTS_LOCKED, DRAFTS_WRITTEN } from "./take-drafts.ts";
+import { NEW_ROWS_WRITTEN } from "./take-new-rows.ts";
 
 /** Plans are made once a connection: made anew for the values of each take they would cost a third of it, and be the same. */
 const KEPT_PLANS = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off";
@@ -30,7 +31,7 @@ DECLARE
   -- By bucket; what is not set is NULL.
   b_version bigint[]; b_signature text[]; b_limits text[]; b_epoch bigint[]; b_renew bigint[]; b_valid bigint[]; b_written bigint[];
   b_as_of bigint[]; b_gen bigint[]; b_met bigint[]; b_hour bigint[]; b_requests bigint[]; b_offset integer[]; b_length integer[];
-  b_sessions boolean[]; b_new boolean[]; b_shown boolean[];
+  b_sessions boolean[]; b_new boolean[]; b_shown boolean[]; b_marks text[];
   -- 0: as it is stored. 1: levels have changed. 2: everything has changed. 3: it is new, and somebody has taken from it.
   b_changed smallint[] := array_fill(0::smallint, ARRAY[n]);
   -- The reading that f_refilled is for.
@@ -45,6 +46,8 @@ DECLARE
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer; h integer;
   now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
+  -- Of a claim: the places of its shadows, and of those that would have refused it.
+  shades jsonb; passed integer[]; skipped integer[]; prior bigint;
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; ordered integer[]; made integer;
@@ -91,7 +94,7 @@ BEGIN
     i := r.at;
     b_version[i] := r.version; b_signature[i] := r.signature; b_limits[i] := r.limits; b_epoch[i] := r.epoch_ms;
     b_renew[i] := r.renew_at_ms; b_valid[i] := r.valid_until_ms; b_written[i] := r.written_ms; b_as_of[i] := r.as_of_ms;
-    b_gen[i] := r.generation; b_met[i] := r.met_ms; b_hour[i] := r.hour_ms; b_requests[i] := r.requests;
+    b_gen[i] := r.generation; b_met[i] := r.met_ms; b_hour[i] := r.hour_ms; b_requests[i] := r.requests; b_marks[i] := r.marks;
     b_offset[i] := cardinality(f_tokens); b_length[i] := cardinality(r.tokens);
     f_names := f_names || r.names; f_capacity := f_capacity || r.capacity; f_amount := f_amount || r.amount;
     f_period := f_period || r.period; f_soft := f_soft || r.soft; f_reset_after := f_reset_after || r.reset_after;
@@ -164,7 +167,11 @@ BEGIN
         was_window := was_window || f_window[o + 1 : p];
       END IF;
       mode := CASE WHEN c_bypass[c] THEN 0 ELSE kind END;
-      leave := CASE WHEN extras IS NULL THEN 0 ELSE coalesce((extras->>('f' || c))::bigint, 0) END;
+      IF extras IS NULL THEN
+        leave := 0;
+      ELSE
+        leave := coalesce((extras->>('f' || c))::bigint, 0); shades := extras->('h' || c); passed := NULL; skipped := NULL;
+      END IF;
       IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
         b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
         FOR k IN o + 1 .. p LOOP
@@ -179,9 +186,10 @@ BEGIN
       END IF;
       FOR k IN o + 1 .. p LOOP
         asked := a_milli[a + k];
-        CONTINUE WHEN asked IS NULL;
+        CONTINUE WHEN asked IS NULL OR k - o = ANY (skipped);
         -- What is held in a slice is no usage: that is the limit's. Slots that come back after they were used stay counted.
         IF counts AND asked <> 0 AND f_reset_after[k] >= 0 AND (kind < 3 OR a_resets[a + k] IS NULL OR a_resets[a + k] NOT IN (-3, -4)) THEN
+          prior := f_counted[k];
           f_counted[k] := coalesce(f_counted[k], 0) + CASE WHEN kind = 3 THEN -asked ELSE asked END;
           -- Past 2^53 it would no longer be exact for the client: what was counted leaves the row first.
           IF abs(f_counted[k]) > safe_max THEN outcome := 4; b_shown[i] := true; CONTINUE; END IF;
@@ -202,7 +210,17 @@ BEGIN
         ELSIF mode > 0 THEN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
-          IF remaining + refilled < 0 THEN
+          IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < (CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END) THEN
+            -- The floor is rounded up, as in domain/floor.ts.
+            IF shades ? (k - o)::text THEN
+              -- What would be taken of it is not held in its slice either, which stands behind it.
+              passed := passed || (k - o); skipped := skipped || (shades->>((k - o)::text))::integer;
+              IF counts AND asked <> 0 THEN f_counted[k] := prior; END IF;
+            ELSE
+              is_claim_short := true;
+            END IF;
+            CONTINUE;
+          ELSIF remaining + refilled < 0 THEN
             IF f_soft[k] THEN
               -- As deep as numbers stay exact; there it stops, for a soft limit is never a reason to fail.
               IF remaining + refilled < -debt_max THEN remaining := f_tokens[k]; END IF;
@@ -210,17 +228,10 @@ BEGIN
                 u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[k] || '#od');
                 u_milli := u_milli || 1000::numeric;
               END IF;
-            ELSIF kind = 1 THEN
-              is_claim_short := true;
-              CONTINUE;
             ELSIF remaining + refilled < -debt_max THEN
               outcome := greatest(outcome, 2);
               CONTINUE;
             END IF;
-          ELSIF leave > 0 AND NOT f_soft[k] AND remaining + refilled < (f_capacity[k] * leave + 99) / 100 THEN
-            -- The floor is rounded up, as in domain/floor.ts.
-            is_claim_short := true;
-            CONTINUE;
           END IF;
           f_tokens[k] := remaining;
           IF f_reset_after[k] > 0 AND f_window[k] IS NULL AND asked > 0 THEN
@@ -234,6 +245,12 @@ BEGIN
       IF q_noted[q] THEN
         IF cardinality(was_bucket) = 1 THEN was_written := NULL; END IF;
         was_written := was_written || b_written[i]; b_written[i] := greatest(b_written[i], now_ms);
+      END IF;
+      IF counts AND passed IS NOT NULL THEN
+        FOREACH k IN ARRAY passed LOOP
+          u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (f_names[o + k] || '#wr');
+          u_milli := u_milli || 1000::numeric;
+        END LOOP;
       END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
@@ -253,7 +270,9 @@ BEGIN
         END IF;
       ELSIF outcome = 0 THEN
         said := said || ',[[' || array_to_string(f_tokens[o + 1 : p], ',', 'null') || ']' || CASE WHEN b_sessions[i]
-          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null') || ']' ELSE ']' END;
+          THEN ',[' || array_to_string(f_window[o + 1 : p], ',', 'null') || '],' || coalesce(b_valid[i]::text, 'null')
+          WHEN passed IS NOT NULL THEN ',null,null' ELSE '' END
+          || CASE WHEN passed IS NULL THEN ']' ELSE ',[' || array_to_string(passed, ',') || ']]' END;
       END IF;
     END LOOP;
     IF outcome = 0 THEN
@@ -316,26 +335,7 @@ BEGIN
     is_short := NULL;
   END LOOP;
 
-  -- New rows first, by key: who waits for one here holds nothing that somebody in an earlier phase waits for who is waited for.
-  IF 3 = ANY (b_changed) THEN
-    SELECT array_agg(w.i ORDER BY w.entity COLLATE "C", w.resource COLLATE "C") INTO ordered
-    FROM unnest(entities, resources, b_changed) WITH ORDINALITY AS w (entity, resource, changed, i) WHERE w.changed = 3;
-    FOREACH i IN ARRAY ordered LOOP
-      o := b_offset[i]; p := o + b_length[i];
-      INSERT INTO @.bucket (namespace, entity, resource, version, signature, limits, names, epoch_ms, renew_at_ms, valid_until_ms,
-        written_ms, as_of_ms, generation, met_ms, hour_ms, requests, capacity, amount, period, soft, reset_after, tokens, remainder,
-        counted, window_start, top_up, resets)
-      VALUES (ns, entities[i], resources[i], stamp, b_signature[i], b_limits[i], f_names[o + 1 : p], b_epoch[i], b_renew[i], b_valid[i],
-        b_written[i], b_as_of[i], b_gen[i], b_met[i], b_hour[i], b_requests[i], f_capacity[o + 1 : p], f_amount[o + 1 : p],
-        f_period[o + 1 : p], f_soft[o + 1 : p], f_reset_after[o + 1 : p], f_tokens[o + 1 : p], f_remainder[o + 1 : p],
-        f_counted[o + 1 : p], f_window[o + 1 : p], f_top_up[o + 1 : p], f_resets[o + 1 : p])
-      ON CONFLICT DO NOTHING;
-      GET DIAGNOSTICS made = ROW_COUNT;
-      IF made = 0 THEN RAISE EXCEPTION 'another one made this bucket meanwhile' USING ERRCODE = '40001'; END IF;
-      b_version[i] := stamp;
-    END LOOP;
-  END IF;
-  FOR i IN 1 .. n LOOP
+  ${NEW_ROWS_WRITTEN}  FOR i IN 1 .. n LOOP
     CONTINUE WHEN b_changed[i] NOT IN (1, 2);
     o := b_offset[i]; p := o + b_length[i];
     b_version[i] := greatest(b_version[i] + 1, stamp); is_written := true;
@@ -373,7 +373,8 @@ BEGIN
       || ',"generation":' || coalesce(b_gen[i]::text, 'null') || ',"met":' || b_met[i] || ',"hour":' || b_hour[i] || ',"requests":' || b_requests[i]
       || ',"tokens":[' || array_to_string(f_tokens[o + 1 : p], ',') || '],"remainder":[' || array_to_string(f_remainder[o + 1 : p], ',')
       || '],"counted":[' || array_to_string(f_counted[o + 1 : p], ',', 'null') || '],"window":[' || array_to_string(f_window[o + 1 : p], ',', 'null')
-      || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',') || ']}';
+      || '],"topUp":[' || array_to_string(f_top_up[o + 1 : p], ',') || '],"resets":[' || array_to_string(f_resets[o + 1 : p], ',')
+      || '],"marks":' || coalesce(to_jsonb(b_marks[i])::text, 'null') || '}';
     said := said || CASE WHEN b_shown[i] THEN '{"limits":' || to_jsonb(b_limits[i])::text || ',' ELSE '{' END || shown;
     IF d_applied IS NOT NULL THEN b_said[i] := shown; END IF;
   END LOOP;

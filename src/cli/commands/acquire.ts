@@ -82,7 +82,7 @@ export const acquire: CommandFile<AcquireOptions> = {
 type Taken =
   | {
       readonly ok: true;
-      readonly lease: Pick<LeaseView, "consumed" | "overdrawn" | "bypassed" | "degraded" | "status">;
+      readonly lease: Pick<LeaseView, "consumed" | "overdrawn" | "shadowed" | "bypassed" | "degraded" | "status">;
       readonly remaining: readonly Availability[];
     }
   | Pick<Refusal, "ok" | "statuses" | "primary" | "retryAfterMs">;
@@ -131,8 +131,8 @@ async function chargedAtOnce(
 async function answered(context: CommandContext, options: GlobalOptions, outcome: Taken): Promise<number> {
   if (outcome.ok) {
     const { lease, remaining } = outcome;
-    const { consumed, overdrawn, bypassed, degraded, status } = lease;
-    const granted = { ok: true, consumed, overdrawn, bypassed, degraded, status };
+    const { consumed, overdrawn, shadowed, bypassed, degraded, status } = lease;
+    const granted = { ok: true, consumed, overdrawn, shadowed, bypassed, degraded, status };
     await printValue(context, options, granted, () => grantedText(status, remaining));
     return EXIT.done;
   }
@@ -176,6 +176,7 @@ async function dryRun(
           ok: true,
           consumed: consumedBy(consume, told[0]),
           overdrawn: [],
+          shadowed: [],
           bypassed: false,
           degraded: false,
           status: "open",

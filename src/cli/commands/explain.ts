@@ -12,6 +12,7 @@ import {
 import { tokensText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
+import { shadowLines } from "../shadow-counts.ts";
 import { tableOf } from "../table.ts";
 import { leavePercentOf, tokensOf } from "../values.ts";
 
@@ -54,9 +55,11 @@ export const explain: CommandFile<ExplainOptions> = {
         },
         { title: "FROM", text: ({ source }) => sourceText(source) },
       ]);
+      const { levels } = explanation;
+      const shadows = options.json ? "" : await shadowLines(limiter, levels, resource, Date.now());
       await printValue(context, options, explanation, () => {
-        const rows = rowsOf(explanation.levels);
-        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${slotLines(explanation.levels)}${reasonsOf(explanation.levels)}`;
+        const rows = rowsOf(levels);
+        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}${slotLines(levels)}${shadows}${reasonsOf(levels)}`;
       });
       return options.exitCode === true && explanation.outcome !== "granted" ? EXIT.refused : EXIT.done;
     });

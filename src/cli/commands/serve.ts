@@ -18,6 +18,8 @@ interface ServeOptions extends GlobalOptions {
   readonly holdMs?: string;
   readonly holdMaxMs?: string;
   readonly onExpiry?: string;
+  readonly webhook?: string;
+  readonly webhookSecretFile?: string;
   readonly unit?: readonly string[];
   readonly bodyMax?: string;
   readonly inflightMax?: string;
@@ -50,6 +52,8 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--hold-ms <ms>", "how long an acquire holds its tokens by default; default 300000")
       .option("--hold-max-ms <ms>", "the longest hold a request may ask for; default 86400000")
       .option("--on-expiry <what>", "what happens when a hold expires: charge or refund; default charge")
+      .option("--webhook <url>", "where thresholds of limits are sent by POST, signed; with --webhook-secret-file")
+      .option("--webhook-secret-file <file>", "the secret of the webhook: whsec_ and base64, or any text")
       .option("--unit <limit=unit>", "the unit of a limit in RateLimit-Policy, such as tpm=tokens; repeated", repeated)
       .option("--body-max <bytes>", "largest request body; default 65536")
       .option("--inflight-max <n>", "concurrent requests; default 1000")
@@ -123,6 +127,8 @@ const TEXTS = [
     "holdMs",
     "holdMaxMs",
     "onExpiry",
+    "webhook",
+    "webhookSecretFile",
   ],
   ...[
     "bodyMax",
@@ -169,6 +175,7 @@ async function opened(open: Opening, options: ServeOptions) {
 
 function behaviourOf(options: ServeOptions, { output }: CommandContext): ServiceBehaviour {
   const { tokenFile, host, tlsCert, tlsKey, metricsHost, allowHost, allowOrigin, onExpiry, unit, dashboard } = options;
+  const { webhook, webhookSecretFile } = options;
   const numbers = Object.fromEntries(
     NUMBERS.flatMap(([name, option]) => {
       const text = options[name];
@@ -187,6 +194,8 @@ function behaviourOf(options: ServeOptions, { output }: CommandContext): Service
     ...(allowHost === undefined ? {} : { allowHost }),
     ...(allowOrigin === undefined ? {} : { allowOrigin }),
     ...(onExpiry === undefined ? {} : { onExpiry: onExpiry as "charge" | "refund" }),
+    ...(webhook === undefined ? {} : { webhook }),
+    ...(webhookSecretFile === undefined ? {} : { webhookSecretFile }),
     ...(unit === undefined ? {} : { unit: unitsOf(unit) }),
   };
 }

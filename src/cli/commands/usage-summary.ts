@@ -21,7 +21,7 @@ export const usageSummary: CommandFile<UsageOptions> = {
 };
 
 function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthly"): string {
-  const { snapshotCount, total, average, requests, overdrafts, bypassed, heldMs } = summary;
+  const { snapshotCount, total, average, requests, overdrafts, bypassed, wouldRefuse, heldMs } = summary;
   const { firstWindowStartMs, lastWindowStartMs } = summary;
   if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "No usage in that time.\n";
   const rounded = Object.fromEntries(
@@ -40,6 +40,7 @@ function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthl
     average: countersText(rounded),
     overdrafts: some(overdrafts),
     bypassed: some(bypassed),
+    wouldRefuse: some(wouldRefuse),
     heldMs: some(heldMs),
   });
 }

@@ -3,6 +3,7 @@ import type { Seen } from "../process/bucket-cache.ts";
 import type { Event } from "../process/machine.ts";
 import type { Intent } from "../take/intent.ts";
 import type { Job, Sent } from "../take/job.ts";
+import { sidesOfAny } from "../take/passed.ts";
 import {
   type Ambiguous,
   GUESS,
@@ -50,7 +51,8 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
       if (showsNonce(seen.image?.item, intent)) {
-        return taken(before, { sent, exact, landed: phase.sent, others: phase.lost }, seen);
+        const landed = { ...phase.sent, sides: sidesOfAny(phase.lost) };
+        return taken(before, { sent, exact, landed, others: phase.lost }, seen);
       }
       return { ...progress, phase: { ...phase, seen } };
     }

@@ -122,7 +122,7 @@ function sendAgain(phase: Ambiguous, { progress, facts, options, env }: Wanted):
   return writeOf(step, { why: "take", jobs, intent }, progress.exact);
 }
 
-type Unsent = Omit<Sent, "leaves" | "overdrafts">;
+type Unsent = Omit<Sent, "leaves" | "sides">;
 
 /** Undefined when by the image it does not fit. */
 function writeFor(sent: Unsent, { progress, facts, env }: Wanted, exact: boolean): TakeWrite | undefined {
@@ -144,11 +144,11 @@ function formed({ pending }: TakeProgress, { seen, key }: TakeFacts, intent: Int
 }
 
 function writeOf(
-  { write, state, overdrafts }: Extract<Step, { kind: "write" }>,
+  { write, state, sides }: Extract<Step, { kind: "write" }>,
   { why, jobs, intent }: Unsent,
   exact: boolean,
 ): TakeWrite {
-  const sent: Sent = { why, jobs, intent, leaves: state, overdrafts };
+  const sent: Sent = { why, jobs, intent, leaves: state, sides };
   return { do: "write", write, atMs: intent.readingMs, set: intent.install?.set, sent, exact };
 }
 

@@ -89,8 +89,8 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
 });
 
 const PLAIN_BACK = {
-  ...{ bounded: [], parts: [], bypass: false, requests: 0, overdrafts: [], opened: [], sheeted: undefined },
-  ...{ slotsUsed: false, countsTime: true },
+  ...{ bounded: [], parts: [], bypass: false, requests: 0, overdrafts: [], wouldRefuse: [], opened: [] },
+  ...{ sheeted: undefined, slotsUsed: false, countsTime: true },
 };
 
 function put({ then, now, sees, back }: Case) {

@@ -11,7 +11,7 @@ import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.t
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
 import { roomFor } from "./place.ts";
-import { addSlots, isHeldIn, isOnlySlots, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
+import { addSlots, isHeldIn, isOnlySlots, isOverBy, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
 
 /** What is given back to one shard. */
 export interface GiveBack {
@@ -26,6 +26,8 @@ export interface GiveBack {
   /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
   readonly requests: number;
   readonly overdrafts: readonly Amount[];
+  /** What shadows would have refused of them, 1000 each. */
+  readonly wouldRefuse: readonly Amount[];
   /** Sessions whose window the request opened that is to be as if it had never been. */
   readonly opened: readonly string[];
   /** Slots that come back were used: usage keeps them. */
@@ -48,10 +50,12 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
   const builder = new WriteBuilder();
   if (!bypass) {
-    if (isOnlySlots(back)) builder.present(RF);
-    else if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
-    // No boundary was passed by what the image says, and the mark stays for who reads configuration.
-    else pinEpoch(builder.where(VU, "=", 0), image);
+    // Slots go into their own slice or nowhere, whatever boundary was passed.
+    if (!isOnlySlots(back)) {
+      if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
+      // No boundary was passed by what the image says, and the mark stays for who reads configuration.
+      else pinEpoch(builder.where(VU, "=", 0), image);
+    }
     builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
   }
   let isLeftOut = false;
@@ -97,7 +101,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
  * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
  */
 function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
-  const { readingMs, amounts, bypass, requests, overdrafts } = back;
+  const { readingMs, amounts, bypass, requests, overdrafts, wouldRefuse } = back;
   const hour = hourNumber(readingMs);
   // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
   if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
@@ -105,12 +109,14 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   builder.add(RQ, -requests);
   if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);
   for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
+  for (const { limit, milli } of wouldRefuse) builder.add(namesOf(limit).wr, -milli);
 }
 
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
-  if (!back.bypass && !isOnlySlots(back) && isPastBoundary(image, readingMs, env)) return true;
+  const minds = !isOnlySlots(back) || isOverBy(back, readingMs);
+  if (!back.bypass && minds && isPastBoundary(image, readingMs, env)) return true;
   if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
   if (rollTo(image, { readingMs, usage: usageOf(back, image.state) }) !== undefined) return true;
@@ -120,7 +126,7 @@ function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
 }
 
 function usageOf(back: GiveBack, state: BucketState): UsageDelta {
-  const { bypass, requests, overdrafts, sheeted } = back;
+  const { bypass, requests, overdrafts, wouldRefuse, sheeted } = back;
   const counted = negated(uncounted(back));
   return {
     ...NO_USAGE,
@@ -128,6 +134,7 @@ function usageOf(back: GiveBack, state: BucketState): UsageDelta {
     counters: counted,
     bypassed: bypass ? counted : [],
     overdrafts: negated(overdrafts),
+    wouldRefuse: negated(wouldRefuse),
     heldMs: timesBack(state, back),
     sheeted,
   };

@@ -26,6 +26,7 @@ import { readWhole } from "../shards/whole.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
 import { isRightPlace, isUnwrittenSince, lacksQuota, type Placed, placed, unsplit } from "./place.ts";
+import { isOverBy } from "./slots-back.ts";
 
 /** What one give-back shares with all its writes. */
 interface Giving {
@@ -172,7 +173,8 @@ export class Crediting {
     const { shard, amounts, bounded } = place;
     const key: ItemKey = { bucket: held.bucket, shard };
     const undone = undoes === undefined ? NOTHING_UNDONE : undoneBy(held);
-    const trace = undoes === undefined ? {} : { undoes: held.ticket.overdrawn };
+    const { overdrawn, shadowed } = held.ticket;
+    const trace = undoes === undefined ? {} : { undoes: overdrawn, ...(shadowed.length === 0 ? {} : { shadowed }) };
     const parts: TracePart[] = [{ of: held, kind: "credit", amounts, ...trace }];
     const { bypass } = held;
     const cache = caches.of(held.bucket);
@@ -183,7 +185,7 @@ export class Crediting {
     const plan: CreditPlan = {
       key,
       readingMs,
-      needsImage: env.dialect.creditNeedsImage || undone.opened.length > 0,
+      needsImage: env.dialect.creditNeedsImage || undone.opened.length > 0 || isOverBy({ amounts, ticket }, readingMs),
       isPlace: (image) => bypass || isRightPlace(image, place, ticket, readingMs, env.calendar),
       sheetFor: (image) => sheetBefore(image, readingMs, cache.sheet(shard), env),
       writeFor: (image) => creditForm(key, image, back(), env),
@@ -206,12 +208,13 @@ export class Crediting {
   }
 }
 
-type Undone = Pick<GiveBack, "requests" | "overdrafts" | "opened">;
+type Undone = Pick<GiveBack, "requests" | "overdrafts" | "wouldRefuse" | "opened">;
 
-const NOTHING_UNDONE: Undone = { requests: 0, overdrafts: [], opened: [] };
+const NOTHING_UNDONE: Undone = { requests: 0, overdrafts: [], wouldRefuse: [], opened: [] };
 
-function undoneBy({ ticket: { overdrawn, opened } }: Held): Undone {
-  return { requests: 1, overdrafts: overdrawn.map((limit) => ({ limit, milli: 1000 })), opened };
+function undoneBy({ ticket: { overdrawn, shadowed, opened } }: Held): Undone {
+  const onceEach = (limits: readonly string[]) => limits.map((limit) => ({ limit, milli: 1000 }));
+  return { requests: 1, overdrafts: onceEach(overdrawn), wouldRefuse: onceEach(shadowed), opened };
 }
 
 function isUnknown(result: CreditResult): boolean {

@@ -33,7 +33,9 @@ export async function debit(
     if (outcome.kind === "short") return { kind: "tooDeep" };
     if (outcome.kind !== "taken") return { kind: "unavailable", applied: "no", cause: notDebited(outcome.kind, held) };
     const ticket = ticketOfJob(job, outcome, context.env);
-    return { kind: "applied", state: wholeAround(context, imageAfterJob(held, outcome)), ticket };
+    const state = wholeAround(context, imageAfterJob(held, outcome));
+    context.marks.look(held, amounts, state, outcome.readingMs, outcome.image);
+    return { kind: "applied", state, ticket };
   }
   return { kind: "unavailable", applied: "no", cause: notDebited("elsewhere", held) };
 }

@@ -1,4 +1,5 @@
 import type { Amount } from "../../domain/amounts.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { CreditContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { RETRY } from "../process/retry-policy.ts";
@@ -15,10 +16,10 @@ interface LateParts {
 /** A write whose outcome was reported as unknown was applied: no caller was granted anything for it, so it is given back. */
 export function giveBackLate(
   context: ProtocolContext,
-  { jobs, leaves, overdrafts, intent }: Sent,
+  { jobs, leaves, sides, intent }: Sent,
   { credit, background }: LateParts,
 ): void {
-  const written = { written: leaves, readingMs: intent.readingMs, by: { jobs, overdrafts } };
+  const written = { written: leaves, readingMs: intent.readingMs, by: { jobs, sides } };
   for (const job of jobs) {
     // A debit is the price of work that was done, whatever outcome its caller got; and what was renewed ends later, that is all.
     if (job.kind !== "take") continue;
@@ -26,7 +27,7 @@ export function giveBackLate(
     const { bucket } = job.of;
     const nowMs = context.clock.now();
     const call = { nowMs, timeoutMs: RETRY.giveBack.timeoutMs, undoes: "request" } as const;
-    const credited = credit({ ...job.of, ticket }, job.amounts, call).then(orFault);
+    const credited = credit({ ...job.of, ticket }, withoutShadowed(job.amounts, ticket.shadowed), call).then(orFault);
     background.track(
       credited.finally(() => context.returnedLate(bucket)),
       bucket,

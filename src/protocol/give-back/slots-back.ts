@@ -29,6 +29,11 @@ export function isOnlySlots({ amounts, ticket }: Pick<SlotsBack, "amounts" | "ti
   return amounts.length > 0 && amounts.every(({ limit }) => slotPinOf(ticket, limit) !== undefined);
 }
 
+/** Whether the time of a hold is up by the reading: what is given back then has ended by itself, and is counted so. */
+export function isOverBy({ amounts, ticket }: Pick<SlotsBack, "amounts" | "ticket">, readingMs: number): boolean {
+  return amounts.some(({ limit }) => (slotPinOf(ticket, limit)?.endMs ?? Number.POSITIVE_INFINITY) <= readingMs);
+}
+
 /** Whether slots are still held in the slice of their ticket. */
 export function isHeldIn(state: BucketState, pin: SlotPin, milli: number): boolean {
   const held = findLimit(state, pin.limit);

@@ -62,15 +62,17 @@ export interface LimitNames {
   readonly cp: string;
   readonly ra: string;
   readonly rp: string;
-  /** Used in the open hour, net; of that bypassed; overdrafts, 1000 each; and how long slots were held. */
+  /** Used in the open hour, net; of that bypassed; overdrafts, what a shadow would have refused, 1000 each; and how long slots were held. */
   readonly tc: string;
   readonly by: string;
   readonly od: string;
+  readonly wr: string;
   readonly hu: string;
   /** The same of the hour before. */
   readonly tp: string;
   readonly bp: string;
   readonly op: string;
+  readonly wv: string;
   readonly hv: string;
   readonly fr: string;
   readonly sched: string;
@@ -88,8 +90,15 @@ export interface LimitNames {
   readonly rn: string;
   readonly gc: string;
   readonly soft: string;
+  /** 1: it is a shadow. */
+  readonly sh: string;
   /** The measure that it counts, where that is not its name. */
   readonly ct: string;
+  /** The percentages that are told of it, `80,95`. */
+  readonly na: string;
+  /** The highest that was told and in which period, `80@PERIOD`; and the number by which its writer knows it. On shard 0. */
+  readonly th: string;
+  readonly tb: string;
   /** The zone of a limit that is only remembered, where it differs from the item's. */
   readonly tz: string;
   /** Not forgotten, nor expired, before this instant; see `LimitState.rememberUntilMs`. */
@@ -99,12 +108,13 @@ export interface LimitNames {
 /** The ends of the attributes of each counter, of the open hour and of the hour before. */
 export const COUNTERS: readonly {
   readonly counter: UsageCounter;
-  readonly open: "tc" | "od" | "by" | "hu";
-  readonly closed: "tp" | "op" | "bp" | "hv";
+  readonly open: "tc" | "od" | "by" | "wr" | "hu";
+  readonly closed: "tp" | "op" | "bp" | "wv" | "hv";
 }[] = [
   { counter: "counters", open: "tc", closed: "tp" },
   { counter: "overdrafts", open: "od", closed: "op" },
   { counter: "bypassed", open: "by", closed: "bp" },
+  { counter: "wouldRefuse", open: "wr", closed: "wv" },
   { counter: "heldMs", open: "hu", closed: "hv" },
 ];
 
@@ -121,10 +131,12 @@ export function namesOf(limit: string): LimitNames {
       tc: name("tc"),
       by: name("by"),
       od: name("od"),
+      wr: name("wr"),
       hu: name("hu"),
       tp: name("tp"),
       bp: name("bp"),
       op: name("op"),
+      wv: name("wv"),
       hv: name("hv"),
       fr: name("fr"),
       sched: name("sched"),
@@ -139,7 +151,11 @@ export function namesOf(limit: string): LimitNames {
       rn: name("rn"),
       gc: name("gc"),
       soft: name("soft"),
+      sh: name("sh"),
       ct: name("ct"),
+      na: name("na"),
+      th: name("th"),
+      tb: name("tb"),
       tz: name("tz"),
       ru: name("ru"),
     };

@@ -6,6 +6,7 @@ import { rulesOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
 import { termsAt } from "../../domain/limit-state.ts";
+import { withMark } from "../../domain/mark-words.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { BN, CFA, CFC, CFG, CFL, FRF, LW, limitNamesIn, namesOf, RF, SHARD_COUNT, UH } from "./attributes.ts";
@@ -127,7 +128,8 @@ function withTokens(state: BucketState, item: Item): BucketState {
     const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs, resetsBefore } = held;
     const slices = slicesAgain(held.slices, item, name);
     const past = { rememberUntilMs, resetsBefore };
-    return { name, limit, terms, configured, tokensMilli, remainder, quota, slices, part, ...past };
+    const now = { name, limit, terms, configured, tokensMilli, remainder, quota, slices, part, ...past };
+    return held.told === undefined ? now : { ...now, told: held.told };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
@@ -155,7 +157,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
   const fr = numberOf(item, names.fr) ?? 0;
   const topUpMilli = drips ? 0 : (numberOf(item, names.tu) ?? 0);
   const terms = termsAt(limit, topUpMilli, epochMs, calendar, part);
-  return {
+  const held = {
     name,
     limit,
     terms,
@@ -171,4 +173,5 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
     resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,
   };
+  return names.th in item ? withMark(held, item[names.th], epochMs, calendar) : held;
 }

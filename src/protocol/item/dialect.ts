@@ -1,6 +1,5 @@
 import type { Part } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
-import { refuseShadow } from "../../domain/beyond-rates.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import type { Floor } from "../../domain/floor.ts";
@@ -120,7 +119,7 @@ export const TRANSACTION_ITEMS_MAX = 100;
 
 /** A table that only this implementation writes. */
 export const OWN: Dialect = {
-  checkLimits: ({ limits }) => refuseShadow(limits),
+  checkLimits: () => {},
   checkTopUp: () => {},
   sameParameters: () => true,
   partRounding: "exact",

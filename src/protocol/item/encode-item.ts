@@ -77,11 +77,11 @@ export function parameterNames(
 ): Set<string> {
   const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFC, CFG, CFL, SHARD_COUNT]);
   for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
-  // A limit that is forgotten takes its tokens with it, but not what was counted in the open hour: that goes when it is closed.
+  // A limit that is forgotten takes its tokens and marks with it, but not what was counted in the open hour: that goes when it is closed.
   for (const { name } of before.limits) {
     if (after.some((limit) => limit.name === name)) continue;
-    const { tk, tc, held } = namesOf(name);
-    for (const own of countsByHour ? [tk, ...held] : [tk, tc, ...held]) if (own in item) names.add(own);
+    const { tk, tc, th, tb, held } = namesOf(name);
+    for (const own of countsByHour ? [tk, th, tb, ...held] : [tk, tc, ...held]) if (own in item) names.add(own);
   }
   return names;
 }

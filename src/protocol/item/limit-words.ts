@@ -4,6 +4,7 @@ import type { Damage } from "../../domain/item-unreadable.ts";
 import type { KindStored } from "../../domain/kinds/kind.ts";
 import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { notifyAtOf } from "../../domain/limit-numbers.ts";
 import type { LimitSet } from "../../domain/limit-set.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import { decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
@@ -24,12 +25,14 @@ export function encodedLimit(
   zone: string | undefined,
 ): Item {
   const names = namesOf(name);
-  const { ct, cp, ra, rp, sched, own, soft, tz } = wordsOf(limit);
+  const { ct, cp, ra, rp, sched, own, soft, shadow, tz, na } = wordsOf(limit);
   const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
   if (ct !== undefined) item[names.ct] = ct;
   if (sched !== undefined) item[names.sched] = sched;
   if (own !== undefined) item[names[own.attribute]] = own.value;
   if (soft) item[names.soft] = softUntilMs;
+  if (shadow) item[names.sh] = 1;
+  if (na !== undefined) item[names.na] = na;
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
   if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
@@ -47,11 +50,11 @@ export function encodedLimit(
   return item;
 }
 
-/** All attributes that a limit may have, but for its tokens, what is held of it, and its counters. */
+/** All attributes that a limit may have, but for its tokens, what is held of it, its counters and what was told of it. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, tz, ru } = names;
+  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, sh, tz, ru, na } = names;
   const own = STORED.map(({ attribute }) => names[attribute]);
-  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, tz, ru];
+  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, sh, tz, ru, na];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
@@ -84,6 +87,8 @@ interface LimitWords {
   /** The field that only its kind has. */
   readonly own: { readonly attribute: KindStored["attribute"]; readonly value: string | number } | undefined;
   readonly soft: boolean;
+  readonly shadow: boolean;
+  readonly na: string | undefined;
 }
 
 const canonicals = new WeakMap<LimitSet, string>();
@@ -92,7 +97,7 @@ const words = new WeakMap<Limit, LimitWords>();
 function wordsOf(limit: Limit): LimitWords {
   let found = words.get(limit);
   if (found === undefined) {
-    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft } = limit;
+    const { counts, capacity, refillAmount, refillPeriodMs, schedule, soft, shadow, notifyAt } = limit;
     const kind = storedOf(limit);
     const value = kind?.encoded(limit);
     const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
@@ -105,6 +110,8 @@ function wordsOf(limit: Limit): LimitWords {
       tz: sched?.tz ?? formOf(limit)?.zone(limit),
       own: kind === undefined || value === undefined ? undefined : { attribute: kind.attribute, value },
       soft: soft === true,
+      shadow: shadow === true,
+      na: notifyAt?.join(","),
     };
     words.set(limit, found);
   }
@@ -115,10 +122,12 @@ function wordsOf(limit: Limit): LimitWords {
 export function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
-      const { ct, cp, ra, rp, sched, tz, own, soft } = wordsOf(limit);
+      const { ct, cp, ra, rp, sched, tz, own, soft, shadow, na } = wordsOf(limit);
       const name = ct === undefined ? limit.name : `${limit.name}:${ct}`;
       const kind = own === undefined ? [] : [own.attribute, own.value];
-      return [name, cp, ra, rp, sched ?? "", tz ?? "", soft ? "soft" : "", ...kind].join(",");
+      const told = na === undefined ? [] : ["na", na];
+      const mode = soft ? "soft" : shadow ? "shadow" : "";
+      return [name, cp, ra, rp, sched ?? "", tz ?? "", mode, ...kind, ...told].join(",");
     })
     .join(";");
 }
@@ -138,10 +147,11 @@ export function limitIn(
     const own = wordsOf(given);
     const sameTerms = own.cp === item[names.cp] && own.ra === item[names.ra] && own.rp === item[names.rp];
     const sameKind = own.own?.attribute === stored?.kind.attribute && own.own?.value === stored?.value;
-    const sameMeasure = own.ct === item[names.ct];
+    const sameMeasure = own.ct === item[names.ct] && own.na === item[names.na];
     const sameZone = own.tz === undefined || own.tz === tz;
     const sameWindows = own.sched === sched;
-    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && own.soft === names.soft in item) {
+    const sameMode = own.soft === names.soft in item && own.shadow === names.sh in item;
+    if (sameTerms && sameMeasure && sameWindows && sameKind && sameZone && sameMode) {
       return { kind: "limit", limit: given };
     }
   }
@@ -164,6 +174,9 @@ export function limitIn(
     if (!(needed in item)) return damaged(needed, item, "a whole number");
   }
   const counts = item[names.ct];
+  const told = item[names.na];
+  const notifyAt = told === undefined ? undefined : notifyAtOf(String(told), ",");
+  if (told !== undefined && notifyAt === undefined) return damaged(names.na, item, "rising percentages");
   const limit = Object.freeze({
     name,
     capacity: Number(item[names.cp]) / 1000,
@@ -171,7 +184,9 @@ export function limitIn(
     refillPeriodMs: Number(item[names.rp]),
     ...(typeof counts === "string" ? { counts } : {}),
     ...(names.soft in item ? { soft: true as const } : {}),
+    ...(names.sh in item ? { shadow: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
+    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...(fields?.kind === "decoded" ? fields.value : {}),
   });
   return { kind: "limit", limit };

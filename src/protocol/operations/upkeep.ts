@@ -4,6 +4,7 @@ import { type BucketState, wholeOf } from "../../domain/bucket-state.ts";
 import type { Access } from "../../domain/config.ts";
 import type { SourcedLimits } from "../../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
 import type { BucketOwner, ListedBucket, Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { announce, installLimits, stampAccess } from "../config/apply.ts";
@@ -26,6 +27,14 @@ export abstract class BucketUpkeep {
 
   reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
     return resetAll(this.context, operation, limits);
+  }
+
+  watchThresholds(listener: (crossed: Crossed) => void): () => void {
+    return this.context.marks.watch(listener);
+  }
+
+  thresholdsTold(): Promise<void> {
+    return this.context.marks.told();
   }
 
   async read(keys: readonly BucketKey[]): Promise<readonly (BucketState | undefined)[]> {

@@ -5,6 +5,8 @@ import { fits } from "../../domain/bucket-questions.ts";
 import { type BucketState, findLimit, takeBy, wholeOf } from "../../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { isHard } from "../../domain/limit.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Answer, Claim, TakeContext } from "../../ports/bucket-store.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
@@ -12,6 +14,7 @@ import type { Doubt } from "../config/config-readings.ts";
 import type { ProtocolContext } from "../context.ts";
 import { type Drawn, isWhole, type Plan, type Whole } from "../decide/transact.ts";
 import type { Image } from "../item/codec.ts";
+import { takenOf } from "../marks/mark.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
@@ -20,6 +23,7 @@ import { leaveOf } from "../take/floors.ts";
 import { formFor } from "../take/forms.ts";
 import type { Env, Step } from "../take/intent.ts";
 import { intentOf, type Job, jobOfClaim, mustReadConfig } from "../take/job.ts";
+import { passedAt } from "../take/passed.ts";
 import { sheetBefore, sheetedBy } from "../usage/sheets.ts";
 import { boundMoves, floorOfWhole } from "./floor-bounds.ts";
 import { roomIn } from "./split.ts";
@@ -53,7 +57,24 @@ export function takeTogether(
     unknown: unavailable,
     unread: rethrown,
   };
-  return transactPlan(context, plan, isCached(context, plan.buckets) ? "guess" : "reading");
+  const taken = transactPlan(context, plan, isCached(context, plan.buckets) ? "guess" : "reading");
+  return claims.some(({ set }) => set.isBeyondRates)
+    ? taken.then((answers) => looked(context, claims, answers, nowMs))
+    : taken;
+}
+
+/** A transaction shows no items: what it left is what was worked out for it. */
+function looked(
+  { marks }: ProtocolContext,
+  claims: readonly Claim[],
+  answers: readonly Answer[],
+  nowMs: number,
+): readonly Answer[] {
+  for (const [i, claim] of claims.entries()) {
+    const answer = answers[i];
+    if (answer?.kind === "taken") marks.look(claim, takenOf(claim.take, answer.ticket), answer.state, nowMs);
+  }
+  return answers;
 }
 
 /** Whether something is cached of every bucket, and none of them is split. */
@@ -169,9 +190,12 @@ function gathered(
   for (const [i, image] of images.entries()) {
     const given = shares[i] ?? [];
     const before = states[i] as BucketState;
-    after.push((job.of.bypass ? undefined : takeBy(before, given, readingMs, own)) ?? before);
+    const left = (amounts: readonly Amount[]) => (job.of.bypass ? undefined : takeBy(before, amounts, readingMs, own));
     const amounts = isBound ? job.amounts.map(({ limit }) => shareOf(given, limit)) : given;
-    if (amounts.length === 0) continue;
+    if (amounts.length === 0) {
+      after.push(before);
+      continue;
+    }
     const options = { ...how, birth: undefined, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
     const intent = intentOf([{ ...job, amounts }], options);
     const usage = { ...intent.usage, requests: writes.length === 0 ? 1 : 0 };
@@ -179,7 +203,10 @@ function gathered(
     const step = formFor(image, { ...intent, usage, moves }, env);
     if (step.kind === "short") return undefined;
     writes.push(step.write);
-    if (given.length > 0) parts.push({ ticket: ticketOfStep(step, job, given, env), amounts: given });
+    const ticket = ticketOfStep(step, job, given, env);
+    const taken = withoutShadowed(given, ticket.shadowed);
+    after.push(left(taken) ?? before);
+    if (given.length > 0) parts.push({ ticket, amounts: taken });
   }
   return { writes, ticket: joinedTicket(parts), state: wholeOf(after, env.calendar) };
 }
@@ -190,14 +217,16 @@ function shareOf(given: readonly Amount[], limit: string): Amount {
 }
 
 function ticketOfStep(
-  { state, overdrafts }: Extract<Step, { kind: "write" }>,
+  { state, sides }: Extract<Step, { kind: "write" }>,
   { of, readingMs }: Job,
   amounts: readonly Amount[],
   env: Env,
 ): Ticket {
   if (of.bypass) return PLAIN_TICKET;
-  const ticket = ticketOf(state, amounts, readingMs, env.calendar, of.holdMs);
-  return overdrafts.length === 0 ? ticket : { ...ticket, overdrawn: overdrafts.map(({ limit }) => limit) };
+  const shadowed = passedAt(sides, 0);
+  const ticket = ticketOf(state, withoutShadowed(amounts, shadowed), readingMs, env.calendar, of.holdMs);
+  if (sides.overdrafts.length + shadowed.length === 0) return ticket;
+  return { ...ticket, overdrawn: sides.overdrafts.map(({ limit }) => limit), shadowed };
 }
 
 /** What each shard gives of each limit: the fullest first, so that few are written. */
@@ -213,9 +242,11 @@ function sharesOf(
   for (const { limit, milli } of job.amounts) {
     const rooms = states.map((state, i) => ({ i, room: roomIn(state, limit, readingMs) }));
     rooms.sort((a, b) => b.room - a.room);
-    // Shards may go by different limits for a while: one that is soft there gives whatever is asked, the others what they have.
-    const isUnbound = ({ i }: { readonly i: number }) =>
-      job.of.bypass || findLimit(states[i] as BucketState, limit)?.limit.soft === true;
+    // Shards may go by different limits for a while: one that refuses nothing there gives whatever is asked, the others what they have.
+    const isUnbound = ({ i }: { readonly i: number }) => {
+      const held = findLimit(states[i] as BucketState, limit);
+      return job.of.bypass || (held !== undefined && !isHard(held.limit));
+    };
     const unbound = rooms.find(isUnbound);
     if (unbound !== undefined) {
       shares[unbound.i]?.push({ limit, milli });

@@ -1,5 +1,6 @@
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { isWhole } from "../../domain/limit-kinds.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
@@ -56,14 +57,14 @@ export class JoinFirst {
   }
 
   /**
-   * Shards that go by different limits are not joined. Takes bring the limits of now to each of them; but slots are taken from no shard, so
-   * for those that is done here.
+   * Shards that go by different limits are not joined. Takes bring the limits of now to each of them; but slots are taken from no shard, and
+   * shadows decide by none, so for those that is done here.
    */
   async #joined({ bucket, set, origin }: Claim, call: Called): ReturnType<typeof joinInTime> {
     const { clock } = this.#context;
     const joined = await joinInTime(this.#context, bucket, call);
-    const hasSlots = set.limits.some((limit) => rulesOf(limit).holdsSlots);
-    if (joined.kind !== "not done" || !hasSlots || clock.now() >= call.untilMs) return joined;
+    const decidesByAll = set.limits.some((limit) => rulesOf(limit).holdsSlots || limit.shadow === true);
+    if (joined.kind !== "not done" || !decidesByAll || clock.now() >= call.untilMs) return joined;
     try {
       await installLimits(this.#context, { bucket, set, origin, readingMs: call.nowMs, configConfirmed: false });
     } catch (cause) {
@@ -75,7 +76,7 @@ export class JoinFirst {
 }
 
 function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
-  return shardCount > 1 && set.limits.some((limit) => rulesOf(limit).isWhole);
+  return shardCount > 1 && set.limits.some(isWhole);
 }
 
 /** Why the store did not answer about one of the shards. */

@@ -1,4 +1,5 @@
 import { findLimit } from "../../domain/bucket-state.ts";
+import { isHard } from "../../domain/limit.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { leaveOf } from "../take/floors.ts";
 import type { Job } from "../take/job.ts";
@@ -60,7 +61,8 @@ function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job)
   if (image === undefined) return Number.POSITIVE_INFINITY;
   let least = Number.POSITIVE_INFINITY;
   for (const { limit, milli } of amounts) {
-    if (findLimit(image.state, limit)?.limit.soft) continue;
+    const held = findLimit(image.state, limit);
+    if (held !== undefined && !isHard(held.limit)) continue;
     least = Math.min(least, roomIn(image.state, limit, readingMs) - milli);
   }
   return least;
@@ -72,6 +74,6 @@ function couldHold(cache: BucketCache, { amounts }: Job): boolean {
   if (image === undefined) return true;
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(image.state, limit);
-    return held === undefined || held.limit.soft === true || held.terms.capacityMilli >= milli;
+    return held === undefined || !isHard(held.limit) || held.terms.capacityMilli >= milli;
   });
 }

@@ -2,6 +2,7 @@ import type { Count } from "../../bucket/count.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { isWhole } from "../../domain/limit-kinds.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Drawn, Plan } from "../decide/transact.ts";
@@ -41,9 +42,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 
 /** Whether a bucket may be split at all: not where something stands once for all of it, such as the window of a session. */
 function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) =>
-    state.limits.every(({ limit, slices }) => !rulesOf(limit).isWhole && slices.length === 0),
-  );
+  return images.every(({ state }) => state.limits.every(({ limit, slices }) => !isWhole(limit) && slices.length === 0));
 }
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */

@@ -1,4 +1,5 @@
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { isHard } from "../../domain/limit.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { expiresInDebt } from "../shared/debts.ts";
 import { neededBy } from "./floors.ts";
@@ -84,7 +85,7 @@ function fitsIn(state: BucketState, left: Map<string, number>, job: Job, reading
   if (kind === "renew") return isStillHeld(state, left, job);
   const isEnough = amounts.every(({ limit: name, milli }) => {
     const held = findLimit(state, name);
-    if (held === undefined || held.limit.soft) return true;
+    if (held === undefined || !isHard(held.limit)) return true;
     const there = left.get(name) ?? availableMilli(state, held, readingMs);
     left.set(name, there);
     // A debit may go into debt, as deep as it can be counted exactly.

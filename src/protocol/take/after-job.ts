@@ -1,9 +1,11 @@
 import { holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
 import { givenBack, type Slice, sliceEndingBy } from "../../domain/holds.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { Job, JobOutcome } from "./job.ts";
+import { passedAt } from "./passed.ts";
 
 type Taken = Extract<JobOutcome, { kind: "taken" }>;
 
@@ -14,7 +16,10 @@ export function imageAfterJob(
 ): Image {
   const { jobs } = by;
   if (jobs.length === 1) return image;
-  const later = jobs.slice(jobs.findIndex((job) => job.of === of) + 1).filter((job) => !job.of.bypass);
+  const first = jobs.findIndex((job) => job.of === of) + 1;
+  const later = jobs.slice(first).flatMap((job, i) => {
+    return job.of.bypass ? [] : [{ amounts: withoutShadowed(job.amounts, passedAt(by.sides, first + i)) }];
+  });
   if (later.length === 0) return image;
   const limits = image.state.limits.map((held) => {
     let milli = 0;

@@ -11,6 +11,7 @@ import { keptUntil } from "./expiry.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { traceOf, withLimit } from "./moves.ts";
 import { always } from "./piece.ts";
+import { countedBy, tracedParts } from "./sides.ts";
 import { writtenOf } from "./write-limit.ts";
 import { writeLimit } from "./write-slots.ts";
 
@@ -32,18 +33,17 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (limit === "short") return { kind: "short", state: fresh };
     if (typeof limit === "object") state = withLimit(state, limit);
   }
-  const { low, overdrafts } = written;
   state = assembled(state, env.calendar);
   const item = newItem(state, birth, env);
-  eachCounter({ ...usage, overdrafts }, state.limits, env.dialect, (name, sum) => {
+  eachCounter(countedBy(usage, written), state.limits, env.dialect, (name, sum) => {
     item[name] = sum;
   });
   if (nonce !== undefined) item[nonce.name] = nonce.value;
   // A debit is not refused, whatever configuration says by now.
   if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
   const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
-  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, at, env);
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, written.low, at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
-  const write = putNew(key, item, traceOf("create", intent, readingMs, []));
-  return { kind: "write", write, state, overdrafts };
+  const write = putNew(key, item, traceOf("create", tracedParts(intent, written), readingMs, []));
+  return { kind: "write", write, state, sides: written };
 }

@@ -13,6 +13,7 @@ import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { cutAt, raised } from "./piece.ts";
 import { rebaseWrite } from "./rebase.ts";
+import { countedBy, tracedParts } from "./sides.ts";
 import { opensSlices } from "./slots.ts";
 import { writtenOf } from "./write-limit.ts";
 import { writeLimit } from "./write-slots.ts";
@@ -75,20 +76,19 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     if (limit === "short") return { kind: "short", state };
     if (limit !== "left" && spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
   }
-  const { low, overdrafts, heldMs } = written;
   const { shardCount, hourEndMs } = image;
   const { install } = intent;
   // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
   if (env.dialect.notesTakes && moves.some(({ milli }) => milli > 0)) {
     builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
   }
-  keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
-  count(builder, image, { usage: { ...intent.usage, overdrafts, heldMs }, limits: state.limits, hour: undefined }, env);
+  keepFor(builder, { item, shardCount, readingMs, install, state, low: written.low, hourEndMs }, env);
+  count(builder, image, { usage: countedBy(intent.usage, written), limits: state.limits, hour: undefined }, env);
   signWrite(builder, intent.nonce);
   builder.add(namesOf(WCU).tk, -1000);
-  const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
+  const write = builder.update(key, "exists", traceOf("take", tracedParts(intent, written), readingMs, spare));
   // Only tokens change, so the state stands for the item after the write, too.
-  return { kind: "write", write, state, overdrafts };
+  return { kind: "write", write, state, sides: written };
 }
 
 function opens(state: BucketState, limit: string, milli: number): boolean {

@@ -7,6 +7,7 @@ import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { ServerTime } from "../clock/server-time.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
+import type { Sides } from "./passed.ts";
 
 /** What a write depends on besides the item and the intent. */
 export interface Env {
@@ -116,7 +117,6 @@ export type Step =
       readonly kind: "write";
       readonly write: ItemWrite;
       readonly state: BucketState;
-      /** Overdrafts that the write counts, 1000 each: of its requests the last so many leave the limit below zero. */
-      readonly overdrafts: readonly Amount[];
+      readonly sides: Sides;
     }
   | { readonly kind: "short"; readonly state: BucketState };

@@ -6,6 +6,7 @@ import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import { withFloors } from "./floors.ts";
 import { type Intent, type IntentOptions, type Move, NO_USAGE } from "./intent.ts";
+import type { Sides } from "./passed.ts";
 import { renewalIntent } from "./renew.ts";
 
 /** What one claim, or one debit or renewal of a lease, wants of one shard. */
@@ -45,8 +46,8 @@ export type JobOutcome =
       readonly image: Image;
       readonly written: BucketState;
       readonly readingMs: number;
-      /** The write: its jobs in their order, and how many of the last of them left a soft limit below zero. */
-      readonly by: { readonly jobs: readonly Job[]; readonly overdrafts: readonly Amount[] };
+      /** The write: its jobs in their order, and what it decided of limits that refuse nothing. */
+      readonly by: Pick<Sent, "jobs" | "sides">;
       /** After a lost answer: what other sendings of the same jobs would have left, any of which may be the one that was applied. */
       readonly orLeft?: readonly BucketState[];
     }
@@ -67,7 +68,7 @@ export interface Sent {
   readonly intent: Intent;
   /** The state that it leaves, tokens aside. */
   readonly leaves: BucketState;
-  readonly overdrafts: readonly Amount[];
+  readonly sides: Sides;
 }
 
 /** The limits of jobs that are sent together: they have the same ones, and the latest reading of them counts. */

@@ -5,12 +5,13 @@ import type { Ambiguous, Later } from "../decide/take-phase.ts";
 import { blankIntent } from "./intent.ts";
 import type { Sent } from "./job.ts";
 import { LateWatch } from "./late-watch.ts";
+import { NO_SIDES } from "./passed.ts";
 
 const NONCE = { name: "n3", value: 77 };
 
 function sending(): Sent {
   const intent = { ...blankIntent(0), nonce: NONCE };
-  return { why: "take", jobs: [], intent, leaves: {} as Sent["leaves"], overdrafts: [] };
+  return { why: "take", jobs: [], intent, leaves: {} as Sent["leaves"], sides: NO_SIDES };
 }
 
 const applied: ItemAnswer = { kind: "applied", item: { n3: 77 } };

@@ -95,7 +95,7 @@ export function pinEpoch(builder: WriteBuilder, { item, state }: Image): WriteBu
 
 export function traceOf(
   form: WriteTrace["form"],
-  { parts }: Intent,
+  parts: Intent["parts"],
   readingMs: number,
   spare: readonly Amount[],
 ): WriteTrace {

@@ -13,6 +13,7 @@ import { type Fold, foldsOf } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
+import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
 import { writtenOf } from "./write-limit.ts";
 import { writeLimit } from "./write-slots.ts";
@@ -102,7 +103,6 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
     if (limit === "short") return { kind: "short", state: rebased };
     if (typeof limit === "object") after.push(limit);
   }
-  const { low, overdrafts } = written;
   const { signature, origin } = rebased;
   const limits = rebased.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
@@ -115,12 +115,13 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   if (intent.checksAccess) builder.asSeen(DISABLED, configConfirmed ? item : {});
   const hour = rollTo(image, intent);
   const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
-  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low, hourEndMs }, env);
+  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low: written.low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
   const heldMs = [...written.heldMs, ...timeOfEnded(state, next)];
-  count(builder, image, { usage: { ...intent.usage, overdrafts, heldMs }, limits: after, hour }, env);
+  count(builder, image, { usage: countedBy(intent.usage, { ...written, heldMs }), limits: after, hour }, env);
   signWrite(builder, intent.nonce);
   const fromMs = Math.max(intent.readingMs, state.epochMs);
-  const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
-  return { kind: "write", write: builder.update(key, "exists", trace), state: next, overdrafts };
+  const parts = tracedParts(intent, written);
+  const trace = { ...traceOf("rebase", parts, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
+  return { kind: "write", write: builder.update(key, "exists", trace), state: next, sides: written };
 }

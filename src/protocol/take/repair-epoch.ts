@@ -10,6 +10,7 @@ import { count, signWrite } from "../usage/count-usage.ts";
 import { keepFor } from "./expiry.ts";
 import { type Env, type Intent, NO_USAGE, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
+import { NO_SIDES } from "./passed.ts";
 import { writeSlices } from "./slots.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
@@ -71,6 +72,6 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   const usage = { ...NO_USAGE, sheeted: intent.usage.sheeted };
   count(builder, image, { usage, limits, hour: undefined }, env);
   signWrite(builder, intent.nonce);
-  const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
-  return { kind: "write", write, state: next, overdrafts: [] };
+  const write = builder.update(key, "exists", traceOf("rebase", [], atMs, []));
+  return { kind: "write", write, state: next, sides: NO_SIDES };
 }

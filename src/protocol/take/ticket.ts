@@ -1,11 +1,12 @@
 import type { BucketState } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
-import type { Claim } from "../../ports/bucket-store.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Env } from "./intent.ts";
 import type { Job, JobOutcome } from "./job.ts";
+import { sidesFor } from "./passed.ts";
 import { endingFirst } from "./slots.ts";
 
-/** What a write left of its jobs: the state, tokens aside, and how many of the last of them left a soft limit below zero. */
+/** What a write left of its jobs: the state, tokens aside, and what it decided of limits that refuse nothing. */
 type Written = Pick<Extract<JobOutcome, { kind: "taken" }>, "written" | "readingMs" | "by" | "orLeft">;
 
 /** The ticket of one job of a write. */
@@ -15,16 +16,9 @@ export function ticketOfJob(
   env: Env,
 ): Ticket {
   if (of.bypass) return PLAIN_TICKET;
-  const left = (state: BucketState) => ticketOf(state, amounts, readingMs, env.calendar, of.holdMs);
+  const sides = sidesFor(by, of);
+  const taken = sides === undefined ? amounts : withoutShadowed(amounts, sides.shadowed);
+  const left = (state: BucketState) => ticketOf(state, taken, readingMs, env.calendar, of.holdMs);
   const ticket = orLeft === undefined ? left(written) : endingFirst(left(written), orLeft.map(left));
-  return by.overdrafts.length === 0 ? ticket : { ...ticket, overdrawn: overdrawnBy(by, of) };
-}
-
-/** The soft limits that one request of a write left below zero: of those that took from a limit, the last so many. */
-function overdrawnBy({ jobs, overdrafts }: Written["by"], of: Claim | Job["of"]): readonly string[] {
-  return overdrafts.flatMap(({ limit, milli }) => {
-    const takers = jobs.filter((job) => !job.of.bypass && job.amounts.some((one) => one.limit === limit));
-    const place = takers.findIndex((job) => job.of === of);
-    return place >= takers.length - milli / 1000 && place >= 0 ? [limit] : [];
-  });
+  return sides === undefined ? ticket : { ...ticket, ...sides };
 }

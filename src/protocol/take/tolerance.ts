@@ -31,7 +31,11 @@ export function guessesFor(
     guesses ??= new Map();
     if (cache.lastSide.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
     // Where all of it is wanted, another request would miss what is given up here.
-    else guesses.set(name, { side: "over", spareMilli: cache.isWanted(readingMs) ? 0 : spareOf(held, move) });
+    // And a shadow is to hold what a hard one would.
+    else {
+      const isNeeded = held.limit.shadow || cache.isWanted(readingMs);
+      guesses.set(name, { side: "over", spareMilli: isNeeded ? 0 : spareOf(held, move) });
+    }
   }
   return guesses;
 }

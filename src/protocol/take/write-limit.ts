@@ -5,13 +5,14 @@ import type { Item } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
-import { boundOverdrafts, overdraftsBy } from "../usage/count-usage.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
 import type { Fold } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import type { Passed } from "./passed.ts";
 import type { Piece } from "./piece.ts";
+import { boundOverdrafts, overdraftsBy } from "./sides.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
 export interface LimitWrite {
@@ -31,13 +32,15 @@ export interface Written {
   readonly low: Low[];
   /** Of its requests, how many leave a soft limit below zero, 1000 each. */
   readonly overdrafts: Amount[];
+  /** Which of them passed by shadows. */
+  readonly passed: Passed[];
   /** How long slots were held that it renews. */
   readonly heldMs: Amount[];
 }
 
 /** Nothing yet but what the intent counts by itself. */
 export function writtenOf({ usage }: Intent, low: Low[]): Written {
-  return { low, overdrafts: [...usage.overdrafts], heldMs: [...usage.heldMs] };
+  return { low, overdrafts: [...usage.overdrafts], passed: [], heldMs: [...usage.heldMs] };
 }
 
 export type WrittenLimit = LimitState | "short" | "left" | "forgotten";

@@ -3,12 +3,15 @@ import { RF } from "../item/attributes.ts";
 import { numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import type { Env } from "./intent.ts";
+import { passedMove } from "./sides.ts";
 import { hasSlices, slicesAfter, writeSlices } from "./slots.ts";
 import { type LimitWrite, type Written, type WrittenLimit, writeTokens } from "./write-limit.ts";
 
 /** One limit of a write: what is free of it, and, where slots are held, in which slices the others are. */
-export function writeLimit(builder: WriteBuilder, of: LimitWrite, written: Written, env: Env): WrittenLimit {
-  const { before, after } = of.fold;
+export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Written, env: Env): WrittenLimit {
+  const { before, after } = asked.fold;
+  const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
+  if (of === "left") return of;
   const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
   return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
 }

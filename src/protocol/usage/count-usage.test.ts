@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import { blankIntent, type Intent } from "../take/intent.ts";
-import { boundOverdrafts, overdraftsBy } from "./count-usage.ts";
+import { boundOverdrafts, overdraftsBy } from "../take/sides.ts";
 
 function takes(...milli: number[]): Intent {
   const parts = milli.map((one) => ({ of: {}, kind: "take" as const, amounts: [{ limit: "rpm", milli: one }] }));
@@ -26,7 +26,7 @@ test("a limit that is left as it is, because it would owe too much, is overdrawn
 test("a bound on overdrafts is among the exact numbers, or left out where no stored number reaches it", () => {
   const boundBy = (risenMilli: number) => {
     const builder = new WriteBuilder();
-    boundOverdrafts(builder, "b_rpm_tk", { count: 1, from: 1_000, below: 3_000 }, risenMilli);
+    boundOverdrafts(builder, "b_rpm_tk", { from: 1_000, below: 3_000 }, risenMilli);
     return builder.update(KEY, "exists", undefined).when.flat();
   };
   assert.deepEqual(boundBy(500), [

@@ -1,11 +1,9 @@
-import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import type { Dialect } from "../item/dialect.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import type { Env, Intent, UsageDelta } from "../take/intent.ts";
-import { atLeast, isBelow } from "../take/moves.ts";
 import { closedNames, countedLimits, mayCount } from "./hours.ts";
 
 type Named = readonly { readonly name: string }[];
@@ -100,42 +98,6 @@ function roll(
   }
   for (const name of closedNames(item)) if (!copied.has(name)) builder.remove(name);
   builder.set(UH, hour).set(RQ, usage.requests);
-}
-
-/** How many requests of a write leave a soft limit below zero, and between which levels before it that is so. */
-interface OverdraftCount {
-  readonly count: number;
-  readonly from: number | undefined;
-  readonly below: number | undefined;
-}
-
-/**
- * The requests of one write are taken one after the other, in their order. `levelMilli`: what the limit holds before;
- * `isLeft`: it is left as it is, because it would owe too much.
- */
-export function overdraftsBy({ parts }: Intent, limit: string, levelMilli: number, isLeft: boolean): OverdraftCount {
-  const sums: number[] = [];
-  let sum = 0;
-  for (const { of, kind, amounts } of parts) {
-    const amount =
-      kind === "take" && !(of as Claim | Held).bypass ? amounts.find((one) => one.limit === limit) : undefined;
-    if (amount === undefined) continue;
-    if (!isLeft) sum += amount.milli;
-    sums.push(sum);
-  }
-  const fitting = sums.filter((one) => one <= levelMilli).length;
-  return { count: sums.length - fitting, from: sums[fitting - 1], below: sums[fitting] };
-}
-
-/** Makes a write below the brim fail where another number of its requests would be overdrafts than it counts. */
-export function boundOverdrafts(
-  builder: WriteBuilder,
-  tk: string,
-  { from, below }: OverdraftCount,
-  risenMilli: number,
-): void {
-  atLeast(builder, tk, from === undefined ? undefined : from - risenMilli);
-  isBelow(builder, tk, below === undefined ? undefined : below - risenMilli);
 }
 
 function start(builder: WriteBuilder, item: Item, name: string, milli: number | undefined): void {

@@ -83,12 +83,18 @@ export function countedLimits(item: Item): string[] {
 export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
   const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
   return [...names].flatMap((name) =>
-    COUNTERS.filter(({ counter }) => mayCount(counter, name, limits)).map(({ open }) => namesOf(name)[open]),
+    COUNTERS.filter(({ counter, open }) => namesOf(name)[open] in item || mayCount(counter, name, limits)).map(
+      ({ open }) => namesOf(name)[open],
+    ),
   );
 }
 
-/** Whether something may be counted of a limit on the item, seen or not: time that is held only of what has slots. */
+/**
+ * Whether something may be counted of a limit on the item, seen or not: time that is held only of what has slots, and what would have
+ * been refused only of shadows. What is none becomes one with an epoch of its own.
+ */
 export function mayCount(counter: UsageCounter, limit: string, limits: BucketState["limits"]): boolean {
+  if (counter === "wouldRefuse") return limits.some((held) => held.name === limit && held.limit.shadow === true);
   if (counter !== "heldMs") return true;
   return limits.some((held) => held.name === limit && (held.slices.length > 0 || rulesOf(held.limit).holdsSlots));
 }

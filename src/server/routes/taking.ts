@@ -1,7 +1,7 @@
 import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import { exceededBy, standingsIn } from "../../engine/refused.ts";
-import type { AcquireRequest } from "../../engine/request.ts";
+import { type AcquireRequest, HELD_AT_MOST } from "../../engine/request.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { answerAtOnce } from "../at-once.ts";
@@ -105,9 +105,10 @@ function requested(call: TakeCall): { readonly request: LeaseRequest; readonly i
 
 async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Answered | Refusal> {
   const { service, namespace, limiter, body } = call;
-  const outcome = await limiter.tryAcquire(request);
+  // Nothing is held: what takes slots needs a lease.
+  const atOnce = { ...request, [HELD_AT_MOST]: 0 };
+  const outcome = await limiter.tryAcquire(atOnce);
   if (!outcome.ok) return outcome;
-  // Charged at once: nothing is held from here on.
   await outcome.lease.settle();
   const about = { namespace, entityId: request.entityId, onExpiry: body.onExpiry ?? service.settings.onExpiry };
   return answerAtOnce(outcome.lease, about, service.calendar);

@@ -43,9 +43,17 @@ export const limit = z
     refillPeriodMs: told(z.number(), "The period, in ms: whole seconds."),
     counts: told(z.string().max(1024), "The measure that it counts. Default: the one of its own name.").optional(),
     soft: told(z.boolean(), "It measures and never refuses. Default: false.").optional(),
+    shadow: told(
+      z.boolean(),
+      "It decides like a hard limit, counts what it would have refused, and never refuses. Not with soft. Default: false.",
+    ).optional(),
     schedule: told(
       z.array(scheduleEntry),
       "Windows with another capacity or rate. The first that matches counts.",
+    ).optional(),
+    notifyAt: told(
+      z.array(z.number()).max(4),
+      "One to four rising whole percentages from 1 to 100. When so much of the capacity is used, an event tells it.",
     ).optional(),
     reset: reset.optional(),
     resetAfterMs: told(z.number(), "Of a session quota: in ms after its first use.").optional(),
@@ -318,7 +326,8 @@ export const refusalTotalsQuery = z.strictObject({
 });
 
 const EVENT_TYPES: readonly string[] = [
-  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
+  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "threshold"],
+  ...["lease", "bucket"],
 ];
 
 export const eventsQuery = z.strictObject({

@@ -65,6 +65,10 @@ export const lease = z
     overdrawn: z.array(z.string()).openapi({
       description: "Names of the soft limits that are below zero: `day` of the entity, `day^1` one level up.",
     }),
+    shadowed: z.array(z.string()).openapi({
+      description:
+        "Names of the shadow limits that would have refused it, and of which nothing was taken: `tpm` of the entity, `tpm^1` one level up.",
+    }),
     bypassed: z.boolean(),
     expiresAtMs: told(instant.nullable(), "When it expires, in ms since 1970; null: never."),
     onExpiry: told(z.enum(["charge", "refund"]), "What happens to its tokens then."),
@@ -85,6 +89,7 @@ export const status = z
     exceeded: z.boolean(),
     kind: z.enum(KINDS),
     soft: z.boolean(),
+    shadow: z.boolean(),
     resetsAtMs: instant.optional(),
     retryAfterMs: waitMs,
     asOfMs: instant.optional(),
@@ -114,6 +119,7 @@ const limitExplanation = z.object({
   source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
   kind: z.enum(KINDS),
   soft: z.boolean(),
+  shadow: z.boolean(),
   definition: limit,
   capacity: z.int(),
   available: z.int(),
@@ -121,6 +127,7 @@ const limitExplanation = z.object({
   toppedUp: z.int(),
   resetsAtMs: instant.optional(),
   changesAtMs: instant.nullable().optional(),
+  notified: told(z.array(z.int()), "The percentages of `notifyAt` that were told.").optional(),
   freesAtMs: told(instant, "Of slots: when the next of those that are held is free at the latest.").optional(),
 });
 
@@ -162,6 +169,9 @@ export const bucket = z
         capacity: z.int(),
         kind: z.enum(KINDS),
         soft: z.boolean(),
+        shadow: z.boolean(),
+        notifyAt: told(z.array(z.int()), "Percentages that are told when so much is used. Absent: none.").optional(),
+        notified: told(z.array(z.int()), "Those of them that were told.").optional(),
       }),
     ),
   })
@@ -258,6 +268,7 @@ export const usage = z
     requests: z.int(),
     overdrafts: amounts,
     bypassed: amounts,
+    wouldRefuse: amounts,
     heldMs: amounts,
   })
   .openapi("UsageSnapshot");
@@ -283,6 +294,7 @@ export const usageSummary = z
       }),
     overdrafts: amounts,
     bypassed: amounts,
+    wouldRefuse: amounts,
     heldMs: amounts,
     firstWindowStartMs: instant.optional(),
     lastWindowStartMs: instant.optional(),
@@ -345,7 +357,7 @@ export const problem = z
         z.object({
           limit: told(z.string(), "The name of the limit; of a parent `tpm^1`."),
           kind: told(
-            z.enum(["rate", "quota", "session"]),
+            z.enum(["rate", "quota", "session", "concurrent"]),
             "rate: it drips. quota: a budget of the calendar. session: a budget that ends some time after its first use.",
           ),
         }),

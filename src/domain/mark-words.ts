@@ -1,0 +1,116 @@
+import { divCeil } from "../bucket/integers.ts";
+import type { BucketKey } from "./bucket-key.ts";
+import { resetsAtMs } from "./bucket-operations.ts";
+import { availableMilli, type BucketState, findLimit } from "./bucket-state.ts";
+import type { Calendar } from "./calendar.ts";
+import { rulesOf } from "./kinds/table.ts";
+import type { LimitState } from "./limit-state.ts";
+import { type Crossed, type Crossing, crossing, type UsedPart } from "./thresholds.ts";
+
+/** What was told of a limit: the highest percentage, and in which of its periods. */
+interface Mark {
+  readonly percent: number;
+  readonly period: string;
+}
+
+const MARK = /^(\d{1,3})@(\S+)$/;
+
+/**
+ * A mark as an item has it, `80@PERIOD`. The period is part of it, so that a mark of a period that is over counts for nothing,
+ * whoever wrote it when: no write has to take it away.
+ */
+export function markText({ percent, period }: Mark): string {
+  return `${percent}@${period}`;
+}
+
+/** Undefined: it is none. */
+export function markIn(value: unknown): Mark | undefined {
+  const [, percent, period] = (typeof value === "string" && MARK.exec(value)) || [];
+  if (percent === undefined || period === undefined || Number(percent) > 100) return undefined;
+  return { percent: Number(percent), period };
+}
+
+/**
+ * The period that a use of a limit at an instant falls into: by the end of a calendar period or the beginning of a session, and by
+ * the number that tells beginnings within it apart. What refills has none but that it was a quota before.
+ */
+export function periodOf({ limit, quota, resetsBefore }: LimitState, atMs: number, calendar: Calendar): string {
+  if (quota === undefined) return String(resetsBefore);
+  const at = quota.windowStartMs ?? rulesOf(limit).pin(limit, atMs, calendar).untilMs;
+  return `${at}.${quota.resets}`;
+}
+
+/** The limit with what its item says was told of it in the period of the epoch. */
+export function withMark(held: LimitState, value: unknown, atMs: number, calendar: Calendar): LimitState {
+  const mark = markIn(value);
+  if (mark === undefined || mark.percent === 0 || mark.period !== periodOf(held, atMs, calendar)) return held;
+  return { ...held, told: mark.percent };
+}
+
+/** What a take has used of one limit of a bucket. */
+export interface Use {
+  readonly limit: string;
+  readonly used: UsedPart;
+  /** The period that it was taken in. */
+  readonly period: string;
+  readonly readingMs: number;
+  /** Of a quota: when that period ends. */
+  readonly resetsAtMs: number | undefined;
+}
+
+/** Of one limit: what was used of it when a state was left, with an amount taken last. */
+export function useOf(
+  held: LimitState,
+  state: BucketState,
+  { milli, readingMs }: { readonly milli: number; readonly readingMs: number },
+  calendar: Calendar,
+): Use {
+  const capacity = held.terms.capacityMilli;
+  const after = capacity - availableMilli(state, held, readingMs);
+  const before = Math.max(0, after - milli);
+  const atMs = Math.max(readingMs, state.epochMs);
+  // Of a bucket in shards the first of them has the marks, and its periods count.
+  const first = (state.shards?.[0] && findLimit(state.shards[0], held.name)) ?? held;
+  return {
+    ...{ limit: held.name, used: { before, after, capacity }, period: periodOf(first, atMs, calendar), readingMs },
+    resetsAtMs: resetsAtMs(held, atMs, calendar),
+  };
+}
+
+/** The mark that a state says; undefined: none. */
+export function toldText({ told }: LimitState, { period }: Use): string | undefined {
+  return told === undefined ? undefined : markText({ percent: told, period });
+}
+
+/**
+ * What is to be told of a use by what the item of shard 0 says; undefined: nothing, and the mark stays. `seen`: the mark as the
+ * use itself met it. A mark of another period that has come since is of a later one: that of this use is over, and no mark is taken
+ * back for it.
+ */
+export function dueOf(
+  { limit }: Pick<LimitState, "limit">,
+  { used, period }: Use,
+  marks: { readonly now: unknown; readonly seen: unknown },
+): Crossing | undefined {
+  const mark = markIn(marks.now);
+  const isOfPeriod = mark?.period === period;
+  if (!isOfPeriod && marks.now !== marks.seen) return undefined;
+  const told = isOfPeriod ? mark.percent : 0;
+  const due = crossing(limit.notifyAt ?? NONE, told, used, rulesOf(limit));
+  return due.tell.length === 0 && due.told === told ? undefined : due;
+}
+
+const NONE: readonly number[] = Object.freeze([]);
+
+/** A percentage that a use has reached, as it is told. */
+export function crossedOf(
+  bucket: BucketKey,
+  { limit, used, readingMs, resetsAtMs: endMs }: Use,
+  percent: number,
+): Crossed {
+  return {
+    ...{ bucket, limit, percent, used: divCeil(used.after, 1000), capacity: divCeil(used.capacity, 1000) },
+    atMs: readingMs,
+    ...(endMs === undefined ? {} : { resetsAtMs: endMs }),
+  };
+}

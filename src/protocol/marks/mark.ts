@@ -1,0 +1,44 @@
+import type { Amount } from "../../domain/amounts.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
+import type { Ticket } from "../../domain/give-back.ts";
+import { markText, type Use } from "../../domain/mark-words.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
+import type { Claim, Held } from "../../ports/bucket-store.ts";
+import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import { BN, namesOf } from "../item/attributes.ts";
+import type { Image } from "../item/codec.ts";
+import { WriteBuilder } from "../item/write-builder.ts";
+
+// What a take has to tell of a limit, and the write of its mark: pure.
+
+/** Percentages of limits that takes have reached (marks.ts). */
+export interface ThresholdMarks {
+  /**
+   * A take or a debit left the bucket in this state, as far as this process knows; `image`: its item, where it has only one and
+   * that was seen with it.
+   */
+  look(of: Claim | Held, amounts: readonly Amount[], left: BucketState, readingMs: number, image?: Image): void;
+  watch(listener: (crossed: Crossed) => void): () => void;
+  /** Resolves when what was looked at so far is told, or will not be. */
+  told(): Promise<void>;
+}
+
+/** What was taken of some amounts: nothing of a shadow limit that they did not fit. */
+export function takenOf(amounts: readonly Amount[], { shadowed }: Pick<Ticket, "shadowed">): readonly Amount[] {
+  return shadowed.length === 0 ? amounts : amounts.filter(({ limit }) => !shadowed.includes(limit));
+}
+
+/**
+ * Swaps a mark in for the one that the item has. The number alone would do: it changes with every mark, also with one that says
+ * the same as that before it.
+ */
+export function markWrite(
+  key: ItemKey,
+  item: Item,
+  { limit, period }: Use,
+  { percent, number }: { readonly percent: number; readonly number: number },
+): ItemWrite {
+  const { th, tb } = namesOf(limit);
+  const builder = new WriteBuilder().asSeen(BN, item).asSeen(th, item).asSeen(tb, item);
+  return builder.set(th, markText({ percent, period })).set(tb, number).update(key, "exists", undefined);
+}

@@ -1,0 +1,213 @@
+import type { Amount } from "../../domain/amounts.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
+import { crossedOf, dueOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
+import type { Crossed } from "../../domain/thresholds.ts";
+import type { Claim, Held } from "../../ports/bucket-store.ts";
+import type { ProtocolContext } from "../context.ts";
+import {
+  type MarkAction,
+  type MarkPlan,
+  type MarkProgress,
+  type MarkResult,
+  markEnded,
+  nextMark,
+  onMark,
+  SENDING_MARK,
+} from "../decide/mark.ts";
+import { namesOf } from "../item/attributes.ts";
+import type { Image } from "../item/codec.ts";
+import { drive } from "../process/drive.ts";
+import type { Machine } from "../process/machine.ts";
+import { RETRY } from "../process/retry-policy.ts";
+import type { BackgroundTasks } from "../shards/background-tasks.ts";
+import { readWhole, withoutDeadline } from "../shards/whole.ts";
+import { markWrite, type ThresholdMarks } from "./mark.ts";
+
+/** What was not done, as it is told. */
+const NOT_TOLD = "a threshold could not be told";
+
+/** So often another process may be faster with a mark before this one leaves it to the next take. */
+const OUTRUN_MAX = 8;
+
+/** A use that may have something to tell, and how shard 0 was seen with it; undefined: it was not. */
+interface Looked {
+  readonly bucket: BucketKey;
+  readonly use: Use;
+  /** What it took. */
+  readonly milli: number;
+  readonly image: Image | undefined;
+}
+
+/** `isAsMet`: nothing has changed the mark since the use met it, as far as this process knows. */
+interface Met extends Pick<Looked, "use" | "milli"> {
+  readonly isAsMet: boolean;
+}
+
+/** A bucket as a whole, with the item that has its marks. */
+interface Seen {
+  readonly state: BucketState;
+  readonly image: Image;
+}
+
+/**
+ * Percentages of limits that takes have reached (`notifyAt`). The take itself knows nothing of it: its answer shows what was used
+ * before and after. Who has something to tell swaps the mark in by a second write, which no caller waits for, and tells when that
+ * was applied. What is not told because a process died, or the store was down, the next take tells: it goes by levels.
+ */
+export class Marks implements ThresholdMarks {
+  readonly #context: () => ProtocolContext;
+  readonly #background: () => BackgroundTasks;
+  readonly #listeners = new Set<(crossed: Crossed) => void>();
+  /** By bucket and limit: work under way, and the use that it has to look at next. */
+  readonly #running = new Map<string, { next: Looked | undefined; readonly done: Promise<void> }>();
+
+  constructor(context: () => ProtocolContext, background: () => BackgroundTasks) {
+    this.#context = context;
+    this.#background = background;
+  }
+
+  watch(listener: (crossed: Crossed) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async told(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled([...this.#running.values()].map(({ done }) => done));
+  }
+
+  look(of: Claim | Held, amounts: readonly Amount[], left: BucketState, readingMs: number, image?: Image): void {
+    if (of.bypass || !of.set.isBeyondRates) return;
+    const { env, caches } = this.#context();
+    // Shards that no request came to since may be in an earlier period.
+    const state = left.shards === undefined ? left : advanced(left, readingMs, env.calendar);
+    for (const { limit: name, milli } of amounts) {
+      const held = findLimit(state, name);
+      if (held?.limit.notifyAt === undefined) continue;
+      const use = useOf(held, state, { milli, readingMs }, env.calendar);
+      const own = left.shards === undefined ? image : undefined;
+      const known = own ?? caches.of(of.bucket).seen(0)?.image;
+      const mark = known === undefined ? toldText(held, use) : known.item[namesOf(name).th];
+      if (dueOf(held, use, { now: mark, seen: mark }) !== undefined) {
+        this.#begin({ bucket: of.bucket, use, milli, image: own });
+      }
+    }
+  }
+
+  /** One at a time for each limit: of several uses that wait, the one that reached most is looked at. */
+  #begin(looked: Looked): void {
+    const { bucket, use } = looked;
+    const id = `${bucket.id}\n${use.limit}`;
+    const running = this.#running.get(id);
+    if (running !== undefined) {
+      running.next = mostOf(running.next, looked);
+      return;
+    }
+    const done = this.#context()
+      .caches.holding([bucket], () => this.#runAll(id, looked))
+      .finally(() => this.#running.delete(id));
+    this.#running.set(id, { next: undefined, done });
+    this.#background().track(done, bucket, NOT_TOLD);
+  }
+
+  async #runAll(id: string, first: Looked): Promise<void> {
+    await this.#run(first, first.image);
+    for (let running = this.#running.get(id); running?.next !== undefined; ) {
+      const { next } = running;
+      running.next = undefined;
+      // The mark may have changed since the use met it: by what is known now it often has nothing to tell any more.
+      const known = this.#context().caches.of(next.bucket).seen(0);
+      await this.#run(next, known?.eventuallyConsistent === false ? (known.image ?? next.image) : next.image);
+    }
+  }
+
+  async #run({ bucket, use, milli, image: met }: Looked, start: Image | undefined): Promise<void> {
+    const { th } = namesOf(use.limit);
+    let seen = start === undefined ? await this.#read(bucket, use.readingMs) : this.#seenIn(start, use.readingMs);
+    const seenFirst = met ?? seen?.image;
+    for (let outruns = 0; seen !== undefined && outruns < OUTRUN_MAX; outruns++) {
+      const held = findLimit(seen.state, use.limit);
+      if (held === undefined) return;
+      const now = this.#useNow(held, seen, {
+        use,
+        milli,
+        isAsMet: outruns === 0 && (met === undefined || met === start),
+      });
+      const due = dueOf(held, now, { now: seen.image.item[th], seen: seenFirst?.item[th] });
+      if (due === undefined) return;
+      const result = await this.#swap(seen.image, now, due.told);
+      if (result.kind === "not written") throw result.cause;
+      if (result.kind === "ours") {
+        for (const percent of due.tell) this.#tell(bucket, now, percent);
+        return;
+      }
+      if (result.image === undefined) return;
+      const isOne = result.image.shardCount === 1;
+      seen = isOne ? this.#seenIn(result.image, this.#nowMs(use)) : await this.#read(bucket, this.#nowMs(use));
+    }
+  }
+
+  /**
+   * What counts as used. Of a bucket in shards only reading all of them tells. Of a limit that refills, what was used once is over
+   * when the mark has changed since: what is used now is told.
+   */
+  #useNow(held: LimitState, { state, image }: Seen, { use, milli, isAsMet }: Met): Use {
+    if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) return use;
+    const readingMs = isAsMet ? use.readingMs : this.#nowMs(use);
+    return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
+  }
+
+  #swap(image: Image, use: Use, percent: number): Promise<MarkResult> {
+    const context = this.#context();
+    const number = context.nonces.next();
+    const { tb } = namesOf(use.limit);
+    const plan: MarkPlan = {
+      readingMs: use.readingMs,
+      write: markWrite(image.key, image.item, use, { percent, number }),
+      isOurs: ({ item }) => item[tb] === number,
+    };
+    const machine: Machine<MarkProgress, MarkAction, MarkResult> = {
+      ended: markEnded,
+      next: (progress, turn) => nextMark(progress, turn, plan),
+      on: (progress, action, event) => onMark(progress, action, event, plan),
+      untilMs: () => Number.POSITIVE_INFINITY,
+      throttled: () => {},
+    };
+    const policy = RETRY.notify;
+    return drive(machine, SENDING_MARK, { policy, attemptsMax: policy.attempts, caller: undefined }, context);
+  }
+
+  /** The whole bucket, read now; undefined where there is none. */
+  async #read(bucket: BucketKey, readingMs: number): Promise<Seen | undefined> {
+    const context = this.#context();
+    const [whole] = await readWhole(context, [bucket], withoutDeadline(readingMs));
+    const image = whole?.images.find(({ key }) => key.shard === 0);
+    if (whole === undefined || image === undefined) return undefined;
+    const state = wholeOf(
+      whole.images.map((one) => one.state),
+      context.env.calendar,
+    );
+    return { image, state: advanced(state, readingMs, context.env.calendar) };
+  }
+
+  #seenIn(image: Image, readingMs: number): Seen {
+    return { image, state: advanced(image.state, readingMs, this.#context().env.calendar) };
+  }
+
+  #nowMs({ readingMs }: Use): number {
+    return Math.max(readingMs, this.#context().clock.now());
+  }
+
+  #tell(bucket: BucketKey, use: Use, percent: number): void {
+    const crossed = crossedOf(bucket, use, percent);
+    // Limiters of one process may share these buckets: one of them tells it.
+    const [first] = this.#listeners;
+    first?.(crossed);
+  }
+}
+
+function mostOf(one: Looked | undefined, other: Looked): Looked {
+  if (one === undefined || one.use.period !== other.use.period) return other;
+  return other.use.used.after >= one.use.used.after ? other : one;
+}

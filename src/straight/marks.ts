@@ -1,0 +1,119 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { advanced, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { rulesOf } from "../domain/kinds/table.ts";
+import { crossedOf, dueOf, toldText, type Use, useOf } from "../domain/mark-words.ts";
+import type { BatchStore, VersionedRow } from "../ports/batch-store.ts";
+import type { Claim, Held } from "../ports/bucket-store.ts";
+import { ThresholdListeners } from "../stored/threshold-listeners.ts";
+import { recordOfRow } from "./row-codec.ts";
+import { marksIn, marksWith } from "./row-marks.ts";
+
+/** So often others may be faster, or the store not answer, before a mark is left to the next take. */
+const TRIES_MAX = 8;
+
+interface MarksParts {
+  readonly store: Pick<BatchStore, "mark" | "read">;
+  readonly namespaceId: string;
+  readonly calendar: Calendar;
+  readonly now: () => number;
+}
+
+/**
+ * Percentages of limits that takes have reached (`notifyAt`), on a store that takes in batches. The take knows nothing of it: who has
+ * something to tell swaps the mark in by a second statement, which no caller waits for, and tells when that was done.
+ */
+export class StraightMarks {
+  readonly listeners = new ThresholdListeners();
+  readonly #parts: MarksParts;
+  /** By bucket and limit: work under way, and the use that it has to look at next. */
+  readonly #running = new Map<string, { next: Use | undefined; readonly done: Promise<void> }>();
+  #numbers = 0;
+  /** By which this process knows its own marks. */
+  readonly #id: string;
+
+  constructor(parts: MarksParts, id: string) {
+    this.#parts = parts;
+    this.#id = id;
+  }
+
+  async told(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all([...this.#running.values()].map(({ done }) => done));
+  }
+
+  /** A take or a debit left the bucket in this state. */
+  look(of: Claim | Held, amounts: readonly Amount[], state: BucketState, readingMs: number): void {
+    if (of.bypass || !of.set.isBeyondRates) return;
+    for (const { limit: name, milli } of amounts) {
+      const held = findLimit(state, name);
+      if (held?.limit.notifyAt === undefined) continue;
+      const use = useOf(held, state, { milli, readingMs }, this.#parts.calendar);
+      const mark = toldText(held, use);
+      if (dueOf(held, use, { now: mark, seen: mark }) !== undefined) this.#begin(of.bucket, use);
+    }
+  }
+
+  /** One at a time for each limit: of several uses that wait, the one that reached most is looked at. */
+  #begin(bucket: BucketKey, use: Use): void {
+    const id = `${bucket.id}\n${use.limit}`;
+    const running = this.#running.get(id);
+    if (running === undefined) {
+      const done = this.#runAll(id, bucket, use).finally(() => this.#running.delete(id));
+      this.#running.set(id, { next: undefined, done });
+    } else if (running.next === undefined || running.next.used.after <= use.used.after) running.next = use;
+  }
+
+  async #runAll(id: string, bucket: BucketKey, first: Use): Promise<void> {
+    for (let use: Use | undefined = first; use !== undefined; ) {
+      // A store that does not answer has not told it: the next take does.
+      await this.#run(bucket, use).catch(() => {});
+      const running = this.#running.get(id);
+      use = running?.next;
+      if (running !== undefined) running.next = undefined;
+    }
+  }
+
+  async #run(bucket: BucketKey, use: Use): Promise<void> {
+    const { store, namespaceId } = this.#parts;
+    const number = `${this.#id}${++this.#numbers}`;
+    let first: string | undefined;
+    let sent: { readonly use: Use; readonly tell: readonly number[] } | undefined;
+    for (let tries = 0; tries < TRIES_MAX; tries++) {
+      const [row] = await store.read(namespaceId, [bucket]);
+      if (row === undefined) return;
+      const [mark, its] = marksIn(row.marks)[use.limit] ?? [];
+      // An answer was lost, and it was ours.
+      if (its === number && sent !== undefined) return this.#tell(bucket, sent.use, sent.tell);
+      if (tries === 0) first = mark;
+      const now = this.#now(bucket, row, use, tries === 0);
+      const due = now && dueOf(now.held, now.use, { now: mark, seen: first });
+      if (now === undefined || due === undefined) return;
+      sent = { use: now.use, tell: due.tell };
+      const next = marksWith(row.marks, use.limit, { percent: due.told, period: use.period, number });
+      try {
+        if (await store.mark(namespaceId, bucket, { seen: row.marks, next })) {
+          return this.#tell(bucket, now.use, due.tell);
+        }
+      } catch (error) {
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+      }
+    }
+  }
+
+  #now(bucket: BucketKey, row: VersionedRow, use: Use, isFirst: boolean) {
+    const { calendar, now } = this.#parts;
+    const readingMs = Math.max(use.readingMs, now());
+    const state = advanced(recordOfRow(row, bucket, calendar).state, readingMs, calendar);
+    const held = findLimit(state, use.limit);
+    if (held === undefined) return undefined;
+    // Of a limit that refills, what was used once is over when the mark has changed since.
+    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use };
+    return { held, use: { ...useOf(held, state, { milli: 0, readingMs }, calendar), period: use.period } };
+  }
+
+  #tell(bucket: BucketKey, use: Use, percents: readonly number[]): void {
+    this.listeners.tell(percents.map((percent) => crossedOf(bucket, use, percent)));
+  }
+}

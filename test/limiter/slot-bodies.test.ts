@@ -1,0 +1,9 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { GROUNDS, playBodies } from "./slot-bodies.ts";
+
+for (const [name, ground] of Object.entries(GROUNDS)) {
+  test(`on ${name} no more bodies run at once than there are slots, and all slots come back`, async () => {
+    for (let seed = 1; seed <= 25; seed++) assert.equal(await playBodies(ground, seed), undefined, `seed ${seed}`);
+  });
+}

@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { limitMakers } from "../../src/domain/limit.ts";
+import type { Crossed } from "../../src/domain/thresholds.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
+import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { claim, DAY_MS, kinds, MINUTE_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { overriding } from "../../src/testing/overriding.ts";
+import { calendar } from "../limits/kind-arbitraries.ts";
+import { Cluster, type Process } from "./kit.ts";
+
+// Marks of what was told, written beside the takes: what they cost, and what becomes of them when answers are lost.
+
+const Kinds = limitMakers(calendar);
+const NOTIFY = { notifyAt: [80, 95] };
+const DAILY = [Kinds.quota("day", 100, { reset: { cron: "0 0 * * *" }, ...NOTIFY })];
+const RPM = [Kinds.perMinute("rpm", 100, NOTIFY)];
+const ofDay = (tokens: number): Claim => claim("ada", DAILY, { day: tokens });
+const ofMinute = (tokens: number): Claim => claim("ada", RPM, { rpm: tokens });
+const isMark = (write: ItemWrite) => "b_day_tb" in write.set || "b_rpm_tb" in write.set;
+
+function heardBy({ buckets }: Process): Crossed[] {
+  const told: Crossed[] = [];
+  buckets.watchThresholds((crossed) => told.push(crossed));
+  return told;
+}
+
+const percents = (told: readonly Crossed[]) => told.map(({ percent }) => percent);
+
+async function taken({ place, buckets }: Process, one: Claim, nowMs: number): Promise<void> {
+  assert.deepEqual(kinds(await place.take([one], nowMs)), ["taken"]);
+  await buckets.settled();
+}
+
+test("a threshold costs one write when it is told, and nothing before and after", async () => {
+  const cluster = new Cluster();
+  const process = await cluster.open();
+  const told = heardBy(process);
+  await taken(process, ofDay(79), T0);
+  assert.deepEqual(cluster.spent(), { writes: 1, transactions: 0, reads: 1 });
+  await taken(process, ofDay(1), T0 + 1);
+  assert.deepEqual(cluster.spent(), { writes: 2, transactions: 0, reads: 0 });
+  for (let i = 0; i < 5; i++) await taken(process, ofDay(1), T0 + 2 + i);
+  assert.deepEqual(cluster.spent(), { writes: 5, transactions: 0, reads: 0 });
+  await taken(process, ofDay(15), T0 + 10);
+  assert.deepEqual(cluster.spent(), { writes: 2, transactions: 0, reads: 0 });
+  assert.deepEqual(percents(told), [80, 95]);
+  // Of another process, which has not seen the bucket.
+  const other = await cluster.open();
+  await taken(other, ofDay(0), T0 + 11);
+  assert.deepEqual(cluster.spent(), { writes: 1, transactions: 0, reads: 1 });
+  assert.deepEqual(heardBy(other), []);
+});
+
+test("takes of one bucket that are under way together are told with one write", async () => {
+  const cluster = new Cluster();
+  const process = await cluster.open();
+  const told = heardBy(process);
+  await taken(process, ofDay(50), T0);
+  cluster.spent();
+  await Promise.all(Array.from({ length: 40 }, () => process.place.take([ofDay(1)], T0 + 1)));
+  await process.buckets.settled();
+  assert.ok(cluster.spent().writes <= 4, "as many as the takes, and one for the mark");
+  assert.deepEqual(percents(told), [80]);
+  assert.equal(told[0]?.atMs, T0 + 1);
+});
+
+test("a take does not wait for the mark", async () => {
+  const cluster = new Cluster();
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write)) await held;
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  assert.deepEqual(kinds(await process.place.take([ofDay(80)], T0)), ["taken"]);
+  assert.deepEqual(kinds(await process.place.take([ofDay(1)], T0)), ["taken"]);
+  assert.deepEqual(told, []);
+  release();
+  await process.buckets.thresholdsTold();
+  assert.deepEqual(percents(told), [80]);
+});
+
+for (const lost of ["before it landed", "after it landed"] as const) {
+  test(`a mark whose answer is lost ${lost} is told once`, async () => {
+    const cluster = new Cluster();
+    let losses = 2;
+    const through = (items: ItemStore): ItemStore =>
+      writing(items, async (write, send) => {
+        if (!isMark(write) || losses-- <= 0) return send();
+        if (lost === "after it landed") await send();
+        return { kind: "unknown", cause: new Error("lost") };
+      });
+    const process = await cluster.open({ through });
+    const told = heardBy(process);
+    await taken(process, ofDay(80), T0);
+    assert.deepEqual(percents(told), [80]);
+    assert.equal(
+      cluster.item(process.place.namespaceId, "ada")?.b_day_th,
+      `80@${T0 + DAY_MS / 2}.${resetsOn(cluster, process)}`,
+    );
+    await taken(process, ofDay(1), T0 + 1);
+    assert.deepEqual(percents(told), [80]);
+  });
+}
+
+function resetsOn(cluster: Cluster, { place }: Process): unknown {
+  return cluster.item(place.namespaceId, "ada")?.b_day_rn ?? 0;
+}
+
+test("what a process that died left untold is told by the next take", async () => {
+  const cluster = new Cluster();
+  const dying = await cluster.open({
+    through: (items) => writing(items, async (write, send) => (isMark(write) ? new Promise(() => {}) : send())),
+  });
+  const told = heardBy(dying);
+  await dying.place.take([ofDay(96)], T0);
+  const next = await cluster.open();
+  const heard = heardBy(next);
+  await taken(next, ofDay(1), T0 + 1);
+  assert.deepEqual([told, percents(heard)], [[], [80, 95]]);
+});
+
+test("a mark that is outrun tells what is left of it, and never what another told", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const heard = heardBy(other);
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        // Meanwhile the other takes nothing more, and finds that 80 is reached as well.
+        await other.place.take([ofDay(0)], T0 + 1);
+        await other.buckets.settled();
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofDay(85), T0);
+  assert.deepEqual([percents(heard), percents(told)], [[80], []]);
+  await taken(process, ofDay(10), T0 + 2);
+  assert.deepEqual([percents(heard), percents(told)], [[80], [95]]);
+});
+
+test("a mark that comes too late for what refills is told by what is used then", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const heard = heardBy(other);
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        // The other tells the crossing, sees the limit far below it, and so may tell the next crossing.
+        await taken(other, ofMinute(1), T0 + 1);
+        cluster.clock.set(T0 + MINUTE_MS);
+        await taken(other, ofMinute(1), T0 + MINUTE_MS);
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofMinute(85), T0);
+  assert.deepEqual([percents(heard), percents(told)], [[80], []]);
+  await taken(process, ofMinute(80), T0 + MINUTE_MS);
+  assert.deepEqual([percents(heard), percents(told)], [[80], [80]]);
+});
+
+test("a mark of a period that is over takes no later one back", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const heard = heardBy(other);
+  let isFirst = true;
+  const midnight = T0 + DAY_MS / 2;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        await taken(other, ofDay(95), midnight);
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofDay(85), midnight - 1);
+  await taken(other, ofDay(1), midnight + 1);
+  assert.deepEqual([percents(heard), percents(told)], [[80, 95], []]);
+});
+
+test("a store that does not take the mark fails no take, and the next one tells", async () => {
+  const cluster = new Cluster();
+  let isDown = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) =>
+      isMark(write) && isDown ? { kind: "refused", why: "unreachable", cause: new Error("down") } : send(),
+    );
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  const faults: string[] = [];
+  process.buckets.onFault(({ reason }) => faults.push(reason));
+  assert.deepEqual(kinds(await process.place.take([ofDay(80)], T0)), ["taken"]);
+  await cluster.clock.advance(MINUTE_MS);
+  await process.buckets.settled();
+  assert.deepEqual([told, faults], [[], ["a threshold could not be told"]]);
+  isDown = false;
+  await taken(process, ofDay(1), T0 + MINUTE_MS);
+  assert.deepEqual(percents(told), [80]);
+});
+
+test("a bucket in shards tells by what all of them hold, once for all processes", async () => {
+  const cluster = new Cluster();
+  const process = await cluster.open();
+  const other = await cluster.open();
+  const [told, heard] = [heardBy(process), heardBy(other)];
+  const { bucket } = ofDay(0);
+  await taken(process, ofDay(10), T0);
+  assert.ok(await process.buckets.resize(bucket, "more", T0 + 1));
+  let used = 10;
+  for (let i = 0; used < 97; i++) {
+    const one = i % 2 === 0 ? process : other;
+    const before = [...told, ...heard].length;
+    await taken(one, ofDay(3), T0 + 10 + i);
+    used += 3;
+    const all = [...told, ...heard];
+    if (all.length > before) assert.equal(all.length - before, 1);
+    const due = used >= 95 ? 2 : used >= 80 ? 1 : 0;
+    assert.ok(all.length <= due, `${all.length} told with ${used} used`);
+  }
+  assert.deepEqual(percents([...told, ...heard]).toSorted(), [80, 95]);
+  const items = [0, 1].map((shard) => cluster.item(process.place.namespaceId, "ada", shard));
+  assert.deepEqual(
+    items.map((item) => item !== undefined && "b_day_th" in item),
+    [true, false],
+  );
+  assert.equal((await process.place.state("ada"))?.limits[0]?.told, 95);
+  assert.ok(await process.buckets.resize(bucket, 1, T0 + 1_000));
+  await taken(process, ofDay(1), T0 + 1_001);
+  assert.equal([...told, ...heard].length, 2);
+  const midnight = T0 + DAY_MS / 2;
+  await taken(other, ofDay(96), midnight);
+  assert.equal([...told, ...heard].length, 4);
+});
+
+/** A store of which each write goes through a function. */
+function writing(
+  items: ItemStore,
+  by: (write: ItemWrite, send: () => ReturnType<ItemStore["write"]>) => ReturnType<ItemStore["write"]>,
+): ItemStore {
+  return overriding(items, { write: (write, call) => by(write, () => items.write(write, call)) });
+}

@@ -1,0 +1,135 @@
+import type { Amount } from "../../src/domain/amounts.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
+import { availableMilli, type BucketState, findLimit, type LimitState } from "../../src/domain/bucket-state.ts";
+import type { Calendar } from "../../src/domain/calendar.ts";
+import { kindOf, rulesOf } from "../../src/domain/kinds/table.ts";
+import type { ThresholdEvent } from "../../src/ports/events.ts";
+import type { Journal } from "./journal.ts";
+import { shownKey } from "./operation.ts";
+
+/** One percentage of one limit: of a quota in one period. */
+interface Kept {
+  /** How often it could be told: beginnings in which it was reached, or of what refills crossings. */
+  may: number;
+  told: number;
+  /** Beginnings in which it was reached. */
+  readonly beginnings: Set<string>;
+  /** It may be reached anew. */
+  isArmed: boolean;
+  /** Under which rule it refilled last. */
+  rule: string;
+}
+
+/**
+ * How often each percentage of each limit was reached, by what takes left, and how often it was told. It knows no marks: it goes by
+ * levels, by the ends of periods, and by the number that tells beginnings within one apart.
+ */
+export class ThresholdLedger {
+  readonly #journal: Journal;
+  readonly #calendar: Calendar;
+  readonly #kept = new Map<string, Kept>();
+  /** Buckets that were in shards: what one of them left says nothing of the whole. */
+  readonly #split = new Set<string>();
+
+  constructor(journal: Journal, calendar: Calendar) {
+    this.#journal = journal;
+    this.#calendar = calendar;
+  }
+
+  /** A take or a debit was applied, and left the bucket in this state. `marks`: the state has the marks that it left, too. */
+  took(
+    { id }: BucketKey,
+    state: BucketState,
+    amounts: readonly Amount[],
+    { nowMs, marks }: { readonly nowMs: number; readonly marks: boolean },
+  ): void {
+    if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
+    for (const { limit: name, milli } of amounts) {
+      const held = findLimit(state, name);
+      const { notifyAt } = held?.limit ?? {};
+      if (held === undefined || notifyAt === undefined || held.terms.capacityMilli === 0) continue;
+      const capacity = BigInt(held.terms.capacityMilli);
+      const after = capacity - BigInt(availableMilli(state, held, nowMs));
+      const before = after - BigInt(milli) < 0n ? 0n : after - BigInt(milli);
+      const isLow = (percent: number) => before * 100n <= capacity * BigInt(Math.max(0, percent - 10));
+      // Also those that are not asked for at present: they may be again.
+      if (!rulesOf(held.limit).hasPeriods) this.#seen(id, name, isLow);
+      for (const percent of notifyAt) {
+        const isReached = after * 100n >= capacity * BigInt(percent);
+        const kept = this.#of(id, name, percent, this.#endOf(held, Math.max(nowMs, state.epochMs)));
+        if (rulesOf(held.limit).hasPeriods) this.#inPeriod(kept, held, isReached);
+        else refilling(kept, held, isReached, isLow(percent));
+        if (isReached) this.#journal.count("thresholds reached by takes");
+        if (marks && isReached && (held.told ?? 0) < percent) {
+          this.#journal.violation(`${shownKey(id)}: ${percent} % of ${name} are used, and not marked`);
+        }
+      }
+    }
+  }
+
+  heard({ entityId, resource, limit, percent, resetsAtMs }: ThresholdEvent): void {
+    this.#journal.count("thresholds told");
+    this.#of(bucketKey(entityId, resource).id, limit, percent, resetsAtMs).told++;
+  }
+
+  /** What was told too often. `all`: of what it is asked whether everything that was reached was told. */
+  problems(all: "everything" | "quotas" | "none"): string[] {
+    return [...this.#kept].flatMap(([key, { may, told, beginnings }]) => {
+      const [bucketId = "", name, percent] = key.split("\t");
+      if (this.#split.has(bucketId)) return [];
+      const what = `${shownKey(bucketId)}: ${percent} % of ${name}`;
+      if (told > may) return [`${what} was told ${told} times, and reached ${may} times`];
+      const isAsked = all === "everything" || (all === "quotas" && beginnings.size > 0);
+      if (!isAsked || told >= may || this.#isBelowTold(key)) return [];
+      return [`${what} was reached ${may} times, and told ${told} times`];
+    });
+  }
+
+  /** Where other percentages were asked for meanwhile: those below one that was told count as told with it. */
+  #isBelowTold(key: string): boolean {
+    const [bucketId, name, percent, endMs] = key.split("\t");
+    return [...this.#kept].some(([other, { told }]) => {
+      const [itsBucket, itsName, its, itsEnd] = other.split("\t");
+      const isSame = itsBucket === bucketId && itsName === name && itsEnd === endMs;
+      return isSame && told > 0 && Number(its) > Number(percent);
+    });
+  }
+
+  #inPeriod(kept: Kept, { quota }: LimitState, isReached: boolean): void {
+    if (isReached) kept.beginnings.add(`${quota?.resets}`);
+    kept.may = kept.beginnings.size;
+  }
+
+  #seen(bucketId: string, name: string, isLow: (percent: number) => boolean): void {
+    for (const [key, kept] of this.#kept) {
+      const [itsBucket, itsName, percent, endMs] = key.split("\t");
+      if (itsBucket === bucketId && itsName === name && endMs === "" && isLow(Number(percent))) kept.isArmed = true;
+    }
+  }
+
+  #endOf({ limit, quota }: LimitState, atMs: number): number | undefined {
+    const rules = rulesOf(limit);
+    if (!rules.hasPeriods || quota === undefined || rules.isClosed(quota)) return undefined;
+    return rules.endMs(limit, quota, atMs, this.#calendar);
+  }
+
+  #of(bucketId: string, name: string, percent: number, endMs: number | undefined): Kept {
+    const key = [bucketId, name, percent, endMs ?? ""].join("\t");
+    let kept = this.#kept.get(key);
+    if (kept === undefined) {
+      kept = { may: 0, told: 0, beginnings: new Set(), isArmed: true, rule: "" };
+      this.#kept.set(key, kept);
+    }
+    return kept;
+  }
+}
+
+/** Once for each time that it was reached since it was seen ten points below. */
+function refilling(kept: Kept, { limit, resetsBefore }: LimitState, isReached: boolean, isLow: boolean): void {
+  const rule = `${kindOf(limit)} ${resetsBefore}`;
+  if (isLow || rule !== kept.rule) kept.isArmed = true;
+  kept.rule = rule;
+  if (!isReached || !kept.isArmed) return;
+  kept.isArmed = false;
+  kept.may++;
+}
