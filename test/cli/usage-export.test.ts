@@ -7,7 +7,8 @@ import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "./in-process.ts";
 import { zaeLimiter } from "./run-bin.ts";
 
-const HEADER = "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse,heldMs";
+const HEADER =
+  "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed,wouldRefuse,heldMs";
 
 async function usedStore(t: TestContext): Promise<{ folder: string; store: string }> {
   const folder = mkdtempSync(join(tmpdir(), "zael-usage-export-"));
