@@ -53,9 +53,10 @@ test("the package is lean: small, in few files, without source maps, and install
   // 5.7 MB, 19.6 MB and 3,050 files before library and command line were one bundle, and a declaration was there once.
   // 1.2 MB before the entries for frameworks, LLM clients, telemetry and other machines.
   assert.ok(packedBytes < 1_500_000, `${packedBytes} bytes packed`);
-  // 3.5 MB before those entries, 3.6 MB before PostgreSQL, 3.8 MB before floors and streams that a client tracks.
-  assert.ok(bytes < 3_830_000, `${bytes} bytes`);
-  assert.ok(files.length < 460, `${files.length} files`);
+  // 3.5 MB before those entries, 3.6 MB before PostgreSQL, 3.8 MB before floors and streams that a client tracks,
+  // 3.83 MB before slots, shadows and thresholds.
+  assert.ok(bytes < 4_060_000, `${bytes} bytes`);
+  assert.ok(files.length < 470, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
     [],
@@ -325,7 +326,7 @@ test("every public member has a doc comment", async () => {
   assert.deepEqual([cdk.undocumented, cdk.constructible], [[], ["RateLimiter"]]);
   // Errors, which somebody's test may want to throw, the kit for tests, and what is made by its user.
   const meant = [
-    /Error$|Exceeded$|Unavailable$|Disabled$|Closed$|Unreadable$/,
+    /Error$|Exceeded$|Unavailable$|Disabled$|Closed$|Lost$|Unreadable$/,
     /^(Conditional|Fault|Model|Seeded|Simulated|Skewed)/,
     /^Limiter(Client|Store)$/,
   ];
@@ -425,7 +426,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Buckets, entities and usage in order as they come, so that a page costs what it shows: 2 kB.
   // Rules of a row that are the same on every store, and kinds of limits in tables: 1 kB.
   // Requests that leave something for others, a table of counters, buckets that are found again: 2 kB.
-  assert.ok(store.bytes < 90_500, `${store.bytes} bytes`);
+  // Slots that are held, given back and renewed: 8 kB. Shadows and thresholds: 5 kB.
+  assert.ok(store.bytes < 104_000, `${store.bytes} bytes`);
   assert.deepEqual(store.imports, []);
   // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
   const limiter = await bundled(
@@ -444,7 +446,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // 212 kB before streams that a lease tracks, and header fields.
   // What channels say of whole requests, waits and leases: 2 kB.
   // A share of every limit during an outage: 4 kB. Plain requests that need no generator, limits that are not checked twice: 2 kB.
-  assert.ok(limiter.bytes < 229_500, `${limiter.bytes} bytes`);
+  // Slots with their renewals, waits and errors: 20 kB. Shadows and thresholds: 8 kB.
+  assert.ok(limiter.bytes < 257_500, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
@@ -458,7 +461,8 @@ test("a client over HTTP is bundled for a browser without the library, and witho
   assert.deepEqual([imports, text.match(/node:\w+/g)], [[], null]);
   // A third of it are errors with their sentences.
   // Streams that a lease tracks: 3 kB.
-  assert.ok(bytes < 27_500, `${bytes} bytes`);
+  // Slots that are renewed, kept and lost: 1 kB.
+  assert.ok(bytes < 27_800, `${bytes} bytes`);
 });
 
 test("the middleware of a framework adds little to a bundle with a limiter, and needs neither its framework nor Node", async () => {
@@ -469,8 +473,9 @@ test("the middleware of a framework adds little to a bundle with a limiter, and 
     const alone = await bundled(program);
     assert.deepEqual([alone.imports, alone.warnings], [[], []], name);
     // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests; 73 before
-    // requests on memory were decided without a promise; 75.5 before `leavePercent`.
-    assert.ok(alone.bytes < 76_400, `${name}: ${alone.bytes} bytes`);
+    // requests on memory were decided without a promise; 75.5 before `leavePercent`;
+    // 76.4 before slots, shadows and percentages that are told.
+    assert.ok(alone.bytes < 89_000, `${name}: ${alone.bytes} bytes`);
     const { bytes } = await bundled(program + limiter);
     // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides,
     // and all of them `leavePercent`.
@@ -483,7 +488,8 @@ test("what is not used of the root stays out of a bundle", async () => {
   // 5 kB before names were read as they were before encoding, and waits in words.
   assert.ok(error.bytes < 7_500, `${error.bytes} bytes`);
   const limit = await bundled('import { Limit } from "zae-limiter"; console.log(Limit.perMinute("rpm", 1));');
-  assert.ok(limit.bytes < 22_500, `${limit.bytes} bytes`);
+  // 22.5 kB before limits on how many are at once, shadows and percentages that are told.
+  assert.ok(limit.bytes < 24_300, `${limit.bytes} bytes`);
   for (const { imports } of [error, limit]) assert.deepEqual(imports, []);
 });
 
