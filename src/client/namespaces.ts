@@ -2,7 +2,7 @@ import { NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { Listing, ListOptions } from "../engine/listing.ts";
 import { bodyFrom } from "./answered-body.ts";
-import { checkName } from "./check.ts";
+import { checkName, invalid } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
 import { listed, pageWithCursor } from "./listing.ts";
 
@@ -37,7 +37,7 @@ export class RemoteNamespaces {
   }
 
   recover(id: string): Promise<Namespace> {
-    return bodyFrom(this.#calls, "POST", `/v1/orphans/${checkName("namespaceId", id)}/recover`, { repeats: "never" });
+    return bodyFrom(this.#calls, "POST", `/v1/orphans/${checkId(id)}/recover`, { repeats: "never" });
   }
 
   /** Until all of it is gone: the service works for some seconds at a time. */
@@ -46,7 +46,7 @@ export class RemoteNamespaces {
       const part = await bodyFrom<{ readonly records: number; readonly done: boolean }>(
         this.#calls,
         "POST",
-        `/v1/orphans/${checkName("namespaceId", id)}/purge`,
+        `/v1/orphans/${checkId(id)}/purge`,
         { waitMs: PURGE_MS, repeats: "never" },
       );
       records += part.records;
@@ -61,3 +61,9 @@ export class RemoteNamespaces {
 }
 
 const PURGE_MS = 30_000;
+
+/** Ids are drawn: unlike a name, one may begin with an underscore. */
+function checkId(id: string): string {
+  if (typeof id === "string" && /^[\w-]+$/.test(id)) return id;
+  throw invalid("namespace_id", "namespaceId", id, "an id that the list of deleted namespaces has");
+}

@@ -39,6 +39,16 @@ test("leases over HTTP and on the store of the service are the same ones", async
   await leaseStory(["--store", `sqlite:${file}`], { url, token });
 });
 
+test("ids of deleted namespaces are drawn, and may begin with an underscore", async (t) => {
+  const { where } = await served(t);
+  const recover = async (id: string) => {
+    const { code, stderr } = await here(["namespace", "recover", id, "--json", ...where]);
+    return [code, errorOf(stderr).code];
+  };
+  assert.deepEqual(await recover("_0nobodyHasThisId"), [4, "namespace_not_found"]);
+  assert.deepEqual(await recover(".."), [2, "namespace_id_invalid"]);
+});
+
 test("doctor and version tell of the service and of what the token may do", async (t) => {
   const { where, url, reader } = await served(t);
   const well = JSON.parse((await here(["doctor", "--json", ...where])).stdout);
