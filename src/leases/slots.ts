@@ -56,8 +56,8 @@ export function withRenewed(
 }
 
 /** Whether all slots of a lease are among those that were renewed. */
-export function areRenewed(record: LeaseRecord, renewed: readonly RenewedHolding[]): boolean {
-  return slotsIn(record).every(({ at, ticket }) =>
+export function areRenewed(holdings: readonly LeaseHolding[], renewed: readonly RenewedHolding[]): boolean {
+  return slotsIn({ holdings }).every(({ at, ticket }) =>
     renewed.some((one) => isSame(one.at, at) && isSameTicket(one.after, ticket)),
   );
 }

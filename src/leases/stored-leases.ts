@@ -35,7 +35,7 @@ import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, compacted, type ResourceAmounts, returnsOf, slotsAmong, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
 import { LeaseRenewing } from "./renewing.ts";
-import { areRenewed, slotsBack, withoutSlots, withRenewed } from "./slots.ts";
+import { areRenewed, type RenewedHolding, slotsBack, withoutSlots, withRenewed } from "./slots.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
 import { LeaseTaking, type Taking } from "./taking.ts";
 
@@ -57,6 +57,9 @@ const NOTHING: ResourceAmounts = [];
 const DUE_AT_ONCE = 100;
 /** How often slots are renewed for one extension, each time because another took more for the lease meanwhile. */
 const EXTENDS_MAX = 20;
+
+/** Thrown by a step that has seen slots which are not renewed yet: nothing is written. */
+const SLOTS_DUE = new Error("Slots of the lease are to be renewed first.");
 const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resource: true, limit: true, cursor: true });
 
 /**
@@ -172,16 +175,25 @@ export class StoredLeases {
   async extend(leaseId: string, request: ExtendRequest): Promise<LeaseView> {
     const { holdMs } = EXTEND.check(request, "The request of extend");
     const heldMs = checkHold(holdMs, this.#options.holdMaxMs, "");
+    let renewed: readonly RenewedHolding[] = [];
     for (let tries = 0; tries < EXTENDS_MAX; tries++) {
-      const renewed = await this.#renewing.renew(compacted(await this.#changes.read(leaseId)), heldMs);
+      let due: LeaseRecord | undefined;
       const step: ChangeStep = (record, nowMs) => {
         requireOpen(record);
         const holdings = withRenewed(record.holdings, renewed);
+        if (!areRenewed(holdings, renewed)) {
+          due = record;
+          throw SLOTS_DUE;
+        }
         return { ...NO_CHARGE, holdings, returns: [], reason: "adjust", to: { expiresAtMs: nowMs + heldMs } };
       };
-      const { record } = await this.#changes.change(leaseId, step, undefined);
-      // Others have taken slots for it meanwhile.
-      if (areRenewed(record, renewed)) return this.#view(record);
+      try {
+        return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+      } catch (error) {
+        if (error !== SLOTS_DUE || due === undefined) throw error;
+      }
+      // It has slots, or others have taken some for it meanwhile.
+      renewed = await this.#renewing.renew(compacted(due), heldMs);
     }
     throw leaseContended(leaseId);
   }

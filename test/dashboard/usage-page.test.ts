@@ -89,8 +89,13 @@ inBrowser("what is shown is exported, as CSV and as NDJSON", async (t, open) => 
   assert.deepEqual(
     lines.map((line) => line.replace(/hourly,[^,]+,[^,]+,/, "")),
     [
-      ...["key-1,api,3,rpm,3,0,0", "key-1,api,3,tpm,300,0,0", "key-2,api,1,rpm,1,0,0", "key-2,api,1,tpm,10,0,0"],
-      ...["proj,api,2,rpm,2,0,0", "proj,api,2,tpm,2,0,0"],
+      ...[
+        "key-1,api,3,rpm,3,0,0,0,0",
+        "key-1,api,3,tpm,300,0,0,0,0",
+        "key-2,api,1,rpm,1,0,0,0,0",
+        "key-2,api,1,tpm,10,0,0,0,0",
+      ],
+      ...["proj,api,2,rpm,2,0,0,0,0", "proj,api,2,tpm,2,0,0,0,0"],
     ],
   );
   const ndjson = await saved("usage-ndjson");

@@ -213,6 +213,7 @@ export function kindDefects(kit: Kit): void {
       exceeded: true,
       kind: "calendar",
       soft: false,
+      shadow: false,
       resetsAtMs: at("2026-06-15T11:00:00Z"),
       retryAfterMs: HOUR_MS,
     };
