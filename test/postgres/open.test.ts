@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
-import { ValidationError } from "../../src/domain/errors.ts";
+import { ValidationError, VersionError } from "../../src/domain/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { describePostgres } from "./postgres.ts";
 
@@ -40,6 +40,35 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
       await limiter.close();
     }
     assert.equal((await pool.query("SELECT 1 AS one")).rows[0].one, 1, "the caller's pool is not closed");
+  });
+
+  test("a schema of version 1 is upgraded and keeps what it has; with create: false it is refused until then", async (t) => {
+    const schema = newSchema();
+    const pool = new pg.Pool({ connectionString: url, max: 2 });
+    t.after(async () => {
+      await pool.query(`DROP SCHEMA ${schema} CASCADE`);
+      await pool.end();
+    });
+    const open = (create: boolean) => RateLimiter.open({ store: `${url}?schema=${schema}`, clock, poolMax: 2, create });
+    const take = (limiter: RateLimiter) => limiter.acquire({ entityId: "a", resource: "api", consume: { rpm: 1 } });
+    const before = await open(true);
+    await before.setSystemDefaults([Limit.perMinute("rpm", 3)]);
+    await take(before);
+    await before.close();
+    // What version 2 has brought.
+    await pool.query(
+      `ALTER TABLE ${schema}.bucket DROP COLUMN marks; UPDATE ${schema}.meta SET version = 1, least_client = 1`,
+    );
+
+    await assert.rejects(open(false), (error) => error instanceof VersionError && error.code === "schema_older");
+    const after = await open(true);
+    t.after(() => after.close());
+    await take(after);
+    const [left] = await after.available({ entityId: "a", resource: "api" });
+    assert.equal(left?.available, 1);
+    await (await open(false)).close();
+    const { rows } = await pool.query(`SELECT version, least_client FROM ${schema}.meta`);
+    assert.deepEqual(rows, [{ version: 2, least_client: 2 }]);
   });
 });
 
