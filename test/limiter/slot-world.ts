@@ -30,8 +30,14 @@ interface Process {
 }
 
 /** Plays one world; answers the first thing that is wrong. */
-export function playSlotWorld(seed: number, open: OpenStore, spoiled?: Spoiled): Promise<string | undefined> {
-  return new SlotWorld(seed, open, spoiled).play();
+/** `isExact`: the world is one in which nothing but requests happens and nothing is lost; otherwise one in four is. */
+export function playSlotWorld(
+  seed: number,
+  open: OpenStore,
+  spoiled?: Spoiled,
+  isExact = false,
+): Promise<string | undefined> {
+  return new SlotWorld(seed, open, spoiled, isExact).play();
 }
 
 class SlotWorld {
@@ -52,12 +58,13 @@ class SlotWorld {
   #charged = 0;
   #isOver = false;
 
-  constructor(seed: number, open: OpenStore, spoiled: Spoiled = (buckets) => buckets) {
+  constructor(seed: number, open: OpenStore, spoiled: Spoiled = (buckets) => buckets, isExact: boolean) {
     this.#random = new SeededRandom(seed);
     this.#open = open;
     this.#spoiled = spoiled;
-    this.#faults = this.#random.pick([0, 0, 0.1, 0.25]);
-    this.#isSteady = this.#random.chance(0.5);
+    const [faults, isSteady] = [this.#random.pick([0, 0, 0.1, 0.25]), this.#random.chance(0.5)];
+    this.#faults = isExact ? 0 : faults;
+    this.#isSteady = isExact || isSteady;
     this.#isExact = this.#faults === 0 && this.#isSteady;
     this.#judge = new SlotJudge(this.#isExact);
     this.#limits = this.#drawn();

@@ -30,18 +30,22 @@ for (const [name, open] of STORES) {
 }
 
 /** One of so many worlds has to find each bug. */
-const WORLDS = 60;
+const WORLDS = 300;
 
-async function isFound(spoiled?: Spoiled): Promise<boolean> {
+/** Slots that are kept too long are seen only where nothing else keeps them. */
+const SEEN_WHERE_EXACT: readonly string[] = ["a give-back of settled slots that is not written"];
+
+async function isFound(spoiled?: Spoiled, isExact = false): Promise<boolean> {
   for (let seed = 1; seed <= WORLDS; seed++) {
     const store = openMemory();
-    if ((await playSlotWorld(seed, () => store, spoiled)) !== undefined) return true;
+    if ((await playSlotWorld(seed, () => store, spoiled, isExact)) !== undefined) return true;
   }
   return false;
 }
 
 for (const [bug, spoiled] of Object.entries(STORE_MUTANTS)) {
-  test(`the judge of slots finds ${bug}`, async () => assert.ok(await isFound(spoiled)));
+  test(`the judge of slots finds ${bug}`, async () =>
+    assert.ok(await isFound(spoiled, SEEN_WHERE_EXACT.includes(bug))));
 }
 
 for (const [bug, spoil] of Object.entries(ENGINE_MUTANTS)) {
