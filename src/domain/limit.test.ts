@@ -353,34 +353,3 @@ test("a limit says what it counts, by the rule of limit names; its own name is n
   assert.deepEqual(JSON.parse(JSON.stringify(quota)), { ...quota });
   assert.equal(Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, counts: "y" }).counts, "y");
 });
-
-test("percentages to be told are one to four whole ones, rising", () => {
-  const month = Limit.quota("month", 100, { reset: "monthly", notifyAt: [80, 95] });
-  assert.deepEqual(month.notifyAt, [80, 95]);
-  assert.ok(Object.isFrozen(month.notifyAt));
-  assert.deepEqual(Limit.perMinute("x", 5, { notifyAt: [1, 2, 3, 100] }).notifyAt, [1, 2, 3, 100]);
-  const custom = Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, notifyAt: [50], soft: true });
-  assert.deepEqual([custom.notifyAt, custom.soft], [[50], true]);
-  assert.equal("notifyAt" in Limit.perMinute("x", 5), false);
-  for (const wrong of [
-    [],
-    [0],
-    [101],
-    [80, 80],
-    [95, 80],
-    [1.5],
-    ["80"],
-    [1, 2, 3, 4, 5],
-    [undefined],
-    80,
-    "80",
-    null,
-    {},
-  ]) {
-    refused(
-      () => Limit.perMinute("x", 5, { notifyAt: wrong as number[] }),
-      "limit_invalid",
-      /Limit "x": notifyAt is .*; give one to 4 rising whole percentages from 1 to 100/,
-    );
-  }
-});
