@@ -212,8 +212,14 @@ await describeDynamo("the version record", (dynamodb) => {
   });
 
   test("a request whose limits would be the first beyond rates is answered as unavailable while the record cannot be raised", async (t) => {
-    const { place, wire } = await newGround(dynamodb, t, { adminTimeoutMs: 50 });
-    wire.fault = async () => ({ kind: "unsent", cause: new Error("no way") });
+    let passedMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + passedMs };
+    const { place, wire } = await newGround(dynamodb, t, { clock });
+    // Each call that fails takes all the time there is.
+    wire.fault = async () => {
+      passedMs += 30_000;
+      return { kind: "unsent", cause: new Error("no way") };
+    };
     const [answer] = await place.take([claim("key-1", shadow, { rpm: 1 })], T0);
     assert.equal(answer?.kind, "unavailable");
     wire.fault = ({ send }) => send();
