@@ -9,6 +9,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
+import { checkShadowed, checkUnexceeded, passedProblem } from "./shadow-checks.ts";
 import { beyondAmounts, partsOf } from "./truth-charges.ts";
 
 /** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
@@ -92,6 +93,7 @@ export function checkGranted(scene: Scene, lease: Lease): void {
     return;
   }
   checkUncounted(scene);
+  checkShadowed(scene, lease);
   for (const { bucket, bypass } of operation.ownClaims()) {
     if (lease.resource(bucket.resource).bypassed === bypass) continue;
     around.journal.violation(`${operation.name} is${bypass ? " not" : ""} told of a bypass on ${shownKey(bucket.id)}`);
@@ -101,9 +103,10 @@ export function checkGranted(scene: Scene, lease: Lease): void {
       const net = operation.net(bucket.id, limit);
       // Only what an earlier attempt took, and could or may not have given back, may be charged besides.
       const excused = operation.uncertain.has(bucket.id) || operation.gone.has(bucket.id);
-      if (net === milli || (net > milli && excused)) continue;
+      const due = operation.passed.first(bucket.id).includes(limit) ? 0 : milli;
+      if (net === due || (net > due && excused)) continue;
       around.journal.violation(
-        `${operation.name} was granted ${milli} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
+        `${operation.name} was granted ${due} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
       );
     }
   }
@@ -131,7 +134,8 @@ function checkUncounted({ operation, around }: Scene): void {
 }
 
 /** A lease was closed: rolled back, everything is back; settled, every level was charged the same. */
-export function checkClosed({ operation, around }: Scene): void {
+export function checkClosed(scene: Scene): void {
+  const { operation, around } = scene;
   const { lease } = operation;
   if (lease === undefined) return;
   around.journal.count(`leases ${lease.status}`);
@@ -145,6 +149,11 @@ export function checkClosed({ operation, around }: Scene): void {
       continue;
     }
     const level = operation.claims.find(({ bucket }) => bucket.id === bucketId);
+    if (operation.passed.has(bucketId, limit)) {
+      const problem = passedProblem(scene, bucketId, limit, net);
+      if (problem !== undefined) around.journal.violation(problem);
+      continue;
+    }
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
@@ -218,6 +227,7 @@ export function checkBelief(operation: Operation): string | undefined {
       const nearest = levelsOf(lease, resource).find(({ link }) => link.charged.limits.some(counts));
       for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
         const bucketId = nearest?.bucket.id ?? "";
+        if (operation.passed.has(bucketId, name)) continue;
         const one = believed.get(`${bucketId} ${name}`) ?? { bucketId, limit: name, tokens: 0 };
         one.tokens += tokens;
         believed.set(`${bucketId} ${name}`, one);
@@ -233,6 +243,7 @@ export function checkBelief(operation: Operation): string | undefined {
 
 /** A refusal names every bucket that the store had too little in, by its entity and its resource: of a total, the asterisk. */
 export function checkNamed({ operation, around }: Scene, { statuses }: Refusal): void {
+  checkUnexceeded(operation, around.journal, statuses);
   for (const { bucket, take } of operation.short) {
     const own = statuses.filter((one) => one.entityId === bucket.entityId && one.resource === bucket.resource);
     const isNamed = own.some(({ limit, exceeded }) => exceeded && take.some((one) => one.limit === limit));

@@ -6,6 +6,7 @@ import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { MachineClock } from "./connection.ts";
+import { PassedBy } from "./passed-by.ts";
 
 /** What one operation really moved on one limit of one bucket, in millitokens; sums of the largest amounts are exact too. */
 interface Moved {
@@ -37,6 +38,8 @@ export class Operation {
   readonly clientId: string;
   readonly #moved = new Map<string, Map<string, Moved>>();
   readonly #told = new Map<string, number | undefined>();
+  /** Shadows that would have refused it. */
+  readonly passed = new PassedBy();
   /** Faults that hit a call of this operation. */
   faults = 0;
   /** Buckets where a write was answered as lost or as not applied: more may be charged there than it knows. */
