@@ -170,6 +170,7 @@ export function checkClosed(scene: Scene): void {
       );
     }
     if (net === due || held.some(({ nearest }) => operation.uncertain.has(nearest))) continue;
+    if (operation.isCrossed && held.some(({ nearest }) => operation.passed.hasAny(nearest))) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
     );

@@ -25,8 +25,10 @@ interface Sighted {
 /** How often usage counts one claim of a request, and how often that was undone. */
 export interface CountedClaim {
   readonly of: Claim;
-  /** The soft limits that it left below zero, each time it was counted. */
+  /** The soft limits that it left below zero, and the shadows that it passed by, each time it was counted. */
   readonly overdrafts: (readonly string[])[];
+  /** Nobody knows of one of its writes whether it was applied: it may be told to have passed by more than it did. */
+  isLost?: boolean;
   undone: number;
   /** All claims of its call were taken: the request was granted, whatever its caller made of it. */
   isGranted: boolean;
@@ -72,6 +74,8 @@ export class Operation {
   /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
   sights: readonly Sighted[] = [];
   lease: Lease | undefined;
+  /** Its lease comes to totals while something of it is still under way: what passed by comes to the totals, what is charged may be more. */
+  isCrossed = false;
   /** Its lease is being closed: what cannot be stored now never will be. */
   isClosing = false;
   /** Every claim that was sent for it, of a request that was granted or not. */

@@ -277,7 +277,14 @@ export class Recorder {
     const overdrawn = kind === "take" && !bypass ? overdrawnIn(model, state, amounts, nowMs) : [];
     for (const _ of overdrawn) this.#journal.count("overdrafts");
     if (bypass) this.#journal.count("claims bypassed");
-    this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn, passed: shadowed });
+    this.usage.count(held.bucket, amounts, {
+      sign: 1,
+      requests: kind === "take" ? 1 : 0,
+      nowMs,
+      bypass,
+      overdrawn,
+      passed: shadowed,
+    });
     if (pins !== undefined && pins.size > 0) {
       this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, this.#deletions));
     }

@@ -1,6 +1,4 @@
-import { LeaseResource } from "../../src/engine/lease-resource.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
-import { without } from "./code-mutants.ts";
 import { heldOf, inBuckets, inScope, type Mutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
@@ -29,9 +27,8 @@ export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
           const due = claim.take.filter(({ limit, milli }) => milli > 0 && isShadow(claim, limit));
           if (due.length === 0 || answer.shadowed.length > 0 || claim.bypass) return answer;
           const reply = atOnce(buckets.credit(heldOf(claim, answer), due, context));
-          const shadowed = due.map(({ limit }) => limit);
-          const ticket = { ...answer.ticket, shadowed };
-          return reply.kind === "applied" ? { ...answer, state: reply.state, shadowed, ticket } : answer;
+          const names = due.map(({ limit }) => limit);
+          return reply.kind === "applied" ? withNames({ ...answer, state: reply.state }, names) : answer;
         }),
     })),
   },
@@ -41,11 +38,7 @@ export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
     caughtAs: /\d+ were taken from the shadow \w+, which held/,
     spoil: inBuckets((buckets) => ({
       take: (claims, context) =>
-        answered(atOnce(buckets.take(claims, context)), claims, (answer) => ({
-          ...answer,
-          shadowed: [],
-          ticket: { ...answer.ticket, shadowed: [] },
-        })),
+        answered(atOnce(buckets.take(claims, context)), claims, (answer) => withNames(answer, [])),
     })),
   },
 
@@ -86,29 +79,41 @@ export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
     caughtAs: /refused although everything fits|is refused by the shadow/,
     spoil: inBuckets((buckets) => ({
       take: (claims, context) => {
-        const hard = claims.map((claim) => ({ ...claim, set: { ...claim.set, limits: claim.set.limits.map(madeHard) } }));
+        const hard = claims.map((claim) => ({
+          ...claim,
+          set: { ...claim.set, limits: claim.set.limits.map(madeHard) },
+        }));
         return atOnce(buckets.take(hard, context));
       },
     })),
   },
 
-  // An adjustment of what was never taken.
-  "a lease that charges what it passed by": {
-    layer: "code",
+  "a lease that is not told what it passed by": {
+    layer: "client",
     caughtAs: /were charged to a lease that passed by it|gave back \d+ of \w+ more than it took/,
-    spoil: () => {
-      const shadowed = Object.getOwnPropertyDescriptor(Array.prototype, "includes");
-      void shadowed;
-      return without(LeaseResource.prototype, "adjust", LeaseResource.prototype.adjust);
-    },
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) => {
+        const reply = buckets.take(claims, context);
+        const unnamed = (told: TakeReply) => answered(told, claims, (answer) => withNames(answer, []));
+        return reply instanceof Promise ? reply.then(unnamed) : unnamed(reply);
+      },
+    })),
   },
 };
 
 type Taken = Extract<Exclude<TakeReply, "stale">[number], { readonly kind: "taken" }>;
 
-function answered(reply: TakeReply, claims: readonly Claim[], change: (answer: Taken, claim: Claim) => Taken): TakeReply {
+function answered(
+  reply: TakeReply,
+  claims: readonly Claim[],
+  change: (answer: Taken, claim: Claim) => Taken,
+): TakeReply {
   if (reply === "stale") return reply;
   return reply.map((answer, i) => (answer.kind === "taken" ? change(answer, claims[i] as Claim) : answer));
+}
+
+function withNames(answer: Taken, shadowed: readonly string[]): Taken {
+  return { ...answer, shadowed, ticket: { ...answer.ticket, shadowed } };
 }
 
 function isShadow({ set }: Pick<Claim, "set">, limit: string): boolean {

@@ -107,7 +107,8 @@ class Simulation {
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
     const drawnProfile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
-    const toldProfile = script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
+    const toldProfile =
+      script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
     const profile = script === undefined && opened.shadows === true ? withShadows(seed, toldProfile) : toldProfile;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());

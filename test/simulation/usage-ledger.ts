@@ -109,16 +109,10 @@ export class UsageLedger {
     );
   }
 
-  /** A request that is as if it had never been had left a limit below zero. */
-  undoOverdraft({ entityId, resource }: BucketKey, limit: string, hourMs: number): void {
+  /** A request that is as if it had never been had left a limit below zero (`rpm overdrawn`), or passed by one (`rpm passed by`). */
+  undo({ entityId, resource }: BucketKey, count: string, hourMs: number): void {
     const hour = this.#hours.get(`${hourMs}\n${entityId}\n${resource}`);
-    hour?.milli.set(`${limit} overdrawn`, (hour.milli.get(`${limit} overdrawn`) ?? 0n) - 1000n);
-  }
-
-  /** A request that is as if it had never been had passed by a shadow. */
-  undoPassed({ entityId, resource }: BucketKey, limit: string, hourMs: number): void {
-    const hour = this.#hours.get(`${hourMs}\n${entityId}\n${resource}`);
-    hour?.milli.set(`${limit} passed by`, (hour.milli.get(`${limit} passed by`) ?? 0n) - 1000n);
+    hour?.milli.set(count, (hour.milli.get(count) ?? 0n) - 1000n);
   }
 
   forget(entityId: string): void {
