@@ -61,7 +61,7 @@ export class ShadowWatch {
       this.#found(bucket, `passed by ${shadowed}, and its ticket says ${ticket.shadowed}`);
     }
     const taken = takenOf(take, shadowed).map(({ limit }) => limit);
-    operation?.passed.took(bucket.id, taken, shadowed, operation.underLease);
+    operation?.passed.took(bucket.id, taken, shadowed, operation.lease !== undefined);
   }
 
   #found({ id }: BucketKey, problem: string): void {
