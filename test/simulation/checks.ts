@@ -158,7 +158,7 @@ export function checkClosed(scene: Scene): void {
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
     const parts = resource === TOTAL_RESOURCE ? partsOfTotal(lease, bucketId) : [{ resource, isFurther: false }];
-    const held = parts.map((part) => heldOn(lease, { ...part, bucketId, limit }));
+    const held = parts.map((part) => heldOn(operation, lease, { ...part, bucketId, limit }));
     const due = held.reduce((sum, { tokens }) => sum + tokens, 0) * 1000;
     const told = held.map(({ resource: name, measure }) => operation.toldMore(name, measure));
     const more = told.reduce((sum, one) => (sum === undefined || one === undefined ? undefined : sum + one), 0);
@@ -170,7 +170,6 @@ export function checkClosed(scene: Scene): void {
       );
     }
     if (net === due || held.some(({ nearest }) => operation.uncertain.has(nearest))) continue;
-    if (operation.isCrossed && held.some(({ nearest }) => operation.passed.hasAny(nearest))) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
     );
@@ -201,13 +200,14 @@ function partsOfTotal(lease: Lease, bucketId: string): readonly LeasedOn[] {
  * What a lease says to hold of a limit on one resource: by the measure that the limit counts, at the nearest bucket that counts it.
  */
 function heldOn(
+  operation: Operation,
   lease: Lease,
   { resource, isFurther, bucketId, limit }: LeasedOn & { readonly bucketId: string; readonly limit: string },
 ): { readonly resource: string; readonly measure: string; readonly tokens: number; readonly nearest: string } {
   const levels = levelsOf(lease, resource);
   const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
   if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "" };
-  const nearest = levels.find(({ link }) => link.charged.limits.some((one) => measureOf(one) === measure));
+  const nearest = nearestOf(operation, levels, measure);
   const tokens = lease.resource(resource).consumed[measure] ?? 0;
   return { resource, measure, tokens, nearest: nearest?.bucket.id ?? "" };
 }
@@ -215,6 +215,17 @@ function heldOn(
 /** The levels of a lease on one resource, with the limits that it goes by. */
 function levelsOf(lease: Lease, resource: string) {
   return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
+}
+
+/** The level that tells what is held of a measure: the nearest that counts it by a limit that the lease did not pass by. */
+function nearestOf({ passed }: Operation, levels: ReturnType<typeof levelsOf>, measure: string) {
+  const counting = levels.map((level) => ({
+    level,
+    names: level.link.charged.limits.flatMap((one) => (measureOf(one) === measure ? [one.name] : [])),
+  }));
+  const isTelling = ({ level, names }: (typeof counting)[number]) =>
+    names.some((name) => !passed.has(level.bucket.id, name));
+  return (counting.find(isTelling) ?? counting.find(({ names }) => names.length > 0))?.level;
 }
 
 /** At any moment a lease believes to hold at most what was taken for it, on each of its buckets. */
@@ -225,7 +236,7 @@ export function checkBelief(operation: Operation): string | undefined {
   for (const resource of lease.resources) {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
-      const nearest = levelsOf(lease, resource).find(({ link }) => link.charged.limits.some(counts));
+      const nearest = nearestOf(operation, levelsOf(lease, resource), measure);
       for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
         const bucketId = nearest?.bucket.id ?? "";
         if (operation.passed.has(bucketId, name)) continue;
@@ -243,8 +254,9 @@ export function checkBelief(operation: Operation): string | undefined {
 }
 
 /** A refusal names every bucket that the store had too little in, by its entity and its resource: of a total, the asterisk. */
-export function checkNamed({ operation, around }: Scene, { statuses }: Refusal): void {
-  checkUnexceeded(operation, around.journal, statuses);
+export function checkNamed({ operation, around }: Scene, refusal: Refusal): void {
+  const { statuses } = refusal;
+  checkUnexceeded(operation, around.journal, refusal);
   for (const { bucket, take } of operation.short) {
     const own = statuses.filter((one) => one.entityId === bucket.entityId && one.resource === bucket.resource);
     const isNamed = own.some(({ limit, exceeded }) => exceeded && take.some((one) => one.limit === limit));

@@ -74,8 +74,6 @@ export class Operation {
   /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
   sights: readonly Sighted[] = [];
   lease: Lease | undefined;
-  /** Its lease comes to totals while something of it is still under way: what passed by comes to the totals, what is charged may be more. */
-  isCrossed = false;
   /** Its lease is being closed: what cannot be stored now never will be. */
   isClosing = false;
   /** Every claim that was sent for it, of a request that was granted or not. */

@@ -27,10 +27,6 @@ export class PassedBy {
     return this.first(bucketId).includes(limit) || (this.#later.get(bucketId)?.has(limit) ?? false);
   }
 
-  hasAny(bucketId: string): boolean {
-    return this.first(bucketId).length + (this.#later.get(bucketId)?.size ?? 0) > 0;
-  }
-
   /** Whether nothing at all was taken of a limit for its lease: it passed by, and no more was consumed of it later. */
   isAll(bucketId: string, limit: string): boolean {
     return this.first(bucketId).includes(limit) && !this.#consumed.has(`${bucketId}\n${limit}`);

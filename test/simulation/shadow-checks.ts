@@ -1,6 +1,6 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import type { Status } from "../../src/domain/status.ts";
+import { bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import { type Lease, partsOfLease } from "../../src/engine/lease.ts";
+import type { Refusal } from "../../src/engine/refusal.ts";
 import type { Journal } from "./journal.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Scene } from "./scene.ts";
@@ -23,20 +23,26 @@ export function checkShadowed({ operation, around }: Scene, lease: Lease): void 
 }
 
 /** What is wrong with what is charged of a limit that a settled lease passed by: nothing is, but what was taken of it besides. */
-export function passedProblem(
-  { operation: { lease, name, passed } }: Scene,
-  bucketId: string,
-  limit: string,
-  net: number,
-): string | undefined {
+export function passedProblem({ operation }: Scene, bucketId: string, limit: string, net: number): string | undefined {
+  const { lease, name, passed } = operation;
   if (lease?.status !== "settled" || net === 0 || !passed.isAll(bucketId, limit)) return undefined;
+  if (isShared(operation, bucketId)) return undefined;
   return `${name} passed by ${limit}, but was charged ${net} on ${shownKey(bucketId)}`;
 }
 
-/** A shadow is no reason to refuse, and nobody waits for it. */
-export function checkUnexceeded({ name }: Operation, journal: Journal, statuses: readonly Status[]): void {
-  for (const { limit, shadow, exceeded, retryAfterMs } of statuses) {
-    if (!shadow || (!exceeded && retryAfterMs === 0)) continue;
-    journal.violation(`${name} is refused by the shadow ${limit}, for ${retryAfterMs} ms`);
+/** A shadow is no reason to refuse, and nobody waits for it; where nothing was decided, the wait is that of the request. */
+export function checkUnexceeded({ name }: Operation, journal: Journal, { statuses, primary }: Refusal): void {
+  const isDecided = statuses.some(({ exceeded }) => exceeded);
+  for (const status of statuses) {
+    const { limit, shadow, exceeded, retryAfterMs } = status;
+    const waits = retryAfterMs > 0 && (isDecided || status !== primary);
+    if (shadow && (exceeded || waits))
+      journal.violation(`${name} is refused by the shadow ${limit}, for ${retryAfterMs} ms`);
   }
+}
+
+/** Whether a bucket is a total over several resources of a request: one of them may have passed by it, and another not. */
+export function isShared({ request }: Operation, bucketId: string): boolean {
+  if (request?.also === undefined) return false;
+  return bucketId.endsWith(bucketKey("", TOTAL_RESOURCE).id);
 }

@@ -8,6 +8,7 @@ import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
 import { type Operation, shownKey } from "./operation.ts";
+import { isShared } from "./shadow-checks.ts";
 
 /** A take or a debit that was applied. */
 export interface ShadowWrite {
@@ -71,6 +72,7 @@ export class ShadowWatch {
 
 /** What is adjusted of a lease leaves out what the lease passed by. */
 function adjustedProblems({ held: { bucket }, asked, operation }: ShadowWrite): string[] {
-  const odd = asked.filter(({ limit }) => operation?.passed.first(bucket.id).includes(limit));
+  if (operation === undefined || isShared(operation, bucket.id)) return [];
+  const odd = asked.filter(({ limit }) => operation.passed.first(bucket.id).includes(limit));
   return odd.map(({ limit, milli }) => `${milli} of ${limit} were charged to a lease that passed by it`);
 }

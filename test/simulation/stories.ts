@@ -30,7 +30,6 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   scene.operation.isClosing = true;
   const { measures, levels } = scene.around.profile;
   const isTotalled = (measures !== undefined || levels !== undefined) && random.chance(0.3);
-  scene.operation.isCrossed = isTotalled && late !== undefined;
   if (isTotalled) await settleWithTotals(scene, lease);
   await random.pick([
     () => lease.settle(),
