@@ -5,12 +5,14 @@ import { slotsFirst } from "./slot-amounts.ts";
 
 /**
  * What was charged by measure. All limits that count a measure are charged the same: the nearest level that has one tells, charged already
- * or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
+ * or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells. Neither does a
+ * shadow that the lease passed by: it tells where no other limit counts the measure.
  */
 export function consumedIn(
   { demands }: LeasePart,
   charged: 0 | 1,
   usedAt: (level: number, take: readonly Amount[]) => readonly Amount[],
+  isPassed: (level: number, limit: string) => boolean,
 ): Readonly<Record<string, number>> {
   const consumed = new Map<string, number>();
   const counted = new Set<string>();
@@ -20,9 +22,10 @@ export function consumedIn(
       own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
     for (const [limit, tokens] of slotsFirst(link.charged, own)) {
       const measure = measureIn(link.charged.limits, limit);
-      if (!counted.has(measure)) consumed.set(measure, tokens);
+      const tells = isPassed(level, limit) ? !consumed.has(measure) : !counted.has(measure);
+      if (tells) consumed.set(measure, tokens);
     }
-    for (const limit of link.charged.limits) counted.add(measureOf(limit));
+    for (const limit of link.charged.limits) if (!isPassed(level, limit.name)) counted.add(measureOf(limit));
   }
   return Object.fromEntries(consumed);
 }

@@ -72,8 +72,12 @@ export abstract class LeaseResource<Measure extends string = string> {
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    return consumedIn(this.part, charged, (level, take) =>
-      this.#ledger === undefined ? take : usedAt(this.#ledger, level, this.core.status),
+    const ledger = this.#ledger;
+    return consumedIn(
+      this.part,
+      charged,
+      (level, take) => (ledger === undefined ? take : usedAt(ledger, level, this.core.status)),
+      (level, name) => ledger?.passed[level]?.some(({ limit }) => limit === name) ?? false,
     );
   }
 

@@ -139,6 +139,11 @@ export class ModelBucket {
     return this.#limits.get(name);
   }
 
+  /** Every way in which a limit may stand. */
+  candidates(name: string): readonly ModelLimit[] {
+    return this.#candidates(name);
+  }
+
   /** Whether only the store can say how a limit stands, until it was looked at. */
   isDoubted(name: string): boolean {
     return this.#perhaps.has(name) || this.#limits.get(name)?.isDoubted === true;
@@ -289,7 +294,7 @@ export class ModelBucket {
     return amounts.every(({ limit, milli }) =>
       // It is certain only where it fits in all.
       this.#candidates(limit).every((model) => {
-        if (model.limit.soft) return true;
+        if (model.limit.soft || model.limit.shadow) return true;
         const level = model.levelMilli(readingMs);
         // A full limit holds its brim to the millitoken.
         const spare = level === model.brimMilli ? 0n : 1n;

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { CHANNELS, Limit, RateLimiter } from "../../src/entry/index.ts";
+import { openMemory } from "../../src/entry/memory.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
+import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 import { heard } from "./listening.ts";
@@ -181,6 +183,28 @@ for (const [name, openStore] of EVERY_STORE) {
     });
   });
 }
+
+test("a lease shows what it was charged, whatever it noted of a shadow beside it that it passed by", async () => {
+  const clock = new SimulatedClock(T0);
+  const faults = new FaultStore(openMemory(), {});
+  const limiter = await RateLimiter.open({ store: faults, clock });
+  const tokens = { refillAmount: 1, refillPeriodMs: 1_000_000_000_000, counts: "tokens" };
+  await limiter.setResourceDefaults("gpt-4", [
+    Limit.custom("tpm", { capacity: 100, ...tokens }),
+    Limit.custom("burst", { capacity: 10, ...tokens, shadow: true }),
+  ]);
+  const lease = await limiter.acquire({ ...ask, consume: { tokens: 20 } });
+  assert.deepEqual(lease.shadowed, ["burst"]);
+  for (let tries = 0; tries < 3; tries++) faults.failNext("debit", "refused");
+  const adjusted = lease.adjust({ tokens: 5 });
+  for (let i = 0; i < 100; i++) await clock.advance(100);
+  await adjusted;
+  // The adjustment is not stored yet.
+  assert.deepEqual(lease.consumed, { tokens: 20 });
+  for (let i = 0; i < 100; i++) await Promise.all([clock.advance(100), i === 0 ? lease.settle() : undefined]);
+  assert.deepEqual(lease.consumed, { tokens: 25 });
+  assert.equal((await limiter.available(ask))[0]?.available, 75);
+});
 
 test("a limit is soft or a shadow, not both, and says why", () => {
   assert.throws(() => Limit.perMinute("tpm", 5, { soft: true, shadow: true }), {

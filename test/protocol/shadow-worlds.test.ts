@@ -65,3 +65,27 @@ test("a take from a shadow is one write and no read, whether it fits or not; at 
   assert.deepEqual(await costOf(one, 2), [2, 0, 0, ["tpd"]]);
   assert.deepEqual(await costOf(one, 2), [1, 0, 0, ["tpd"]]);
 });
+
+test("a level that is given back for another one gives back nothing that passed by its shadow", async () => {
+  const clock = new SimulatedClock(T0);
+  const table = { now: () => clock.now(), random: new SeededRandom(1), writesPerSecond: Number.POSITIVE_INFINITY };
+  const world = conditionalWorld({ ...table, staleMs: 0 }, calendar);
+  const open = () => TestedNamespace.in(openConditional(world, { clock, random: () => 0.5 }));
+  const [one, other] = [await open(), await open()];
+  const still = { refillAmount: 1, refillPeriodMs: 1_000_000_000_000 };
+  const project = [Limit.custom("rpm", { capacity: 5, ...still })];
+  const org = [Limit.custom("tpm", { capacity: 10, ...still, shadow: true })];
+  await one.take([claim("org", org, { tpm: 4 })], T0);
+  await one.take([claim("project", project, { rpm: 1 })], T0);
+  // Another process has what this one needs of the project, so that it waits for it, and lets the level above go meanwhile.
+  await other.take([claim("project", project, { rpm: 4 })], T0);
+  const claims = [
+    claim("key", project, { rpm: 1 }),
+    claim("project", project, { rpm: 1 }),
+    claim("org", org, { tpm: 7 }),
+  ];
+  const asked = one.take(claims, T0);
+  for (let i = 0; i < 100; i++) await clock.advance(20);
+  await asked;
+  assert.equal(await one.level("org", "tpm", T0), 6_000);
+});

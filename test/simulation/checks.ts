@@ -9,6 +9,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
+import { checkShadowed, checkUnexceeded, passedProblem } from "./shadow-checks.ts";
 import { beyondAmounts, partsOf } from "./truth-charges.ts";
 
 /** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
@@ -92,6 +93,7 @@ export function checkGranted(scene: Scene, lease: Lease): void {
     return;
   }
   checkUncounted(scene);
+  checkShadowed(scene, lease);
   for (const { bucket, bypass } of operation.ownClaims()) {
     if (lease.resource(bucket.resource).bypassed === bypass) continue;
     around.journal.violation(`${operation.name} is${bypass ? " not" : ""} told of a bypass on ${shownKey(bucket.id)}`);
@@ -101,9 +103,10 @@ export function checkGranted(scene: Scene, lease: Lease): void {
       const net = operation.net(bucket.id, limit);
       // Only what an earlier attempt took, and could or may not have given back, may be charged besides.
       const excused = operation.uncertain.has(bucket.id) || operation.gone.has(bucket.id);
-      if (net === milli || (net > milli && excused)) continue;
+      const due = operation.passed.first(bucket.id).includes(limit) ? 0 : milli;
+      if (net === due || (net > due && excused)) continue;
       around.journal.violation(
-        `${operation.name} was granted ${milli} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
+        `${operation.name} was granted ${due} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
       );
     }
   }
@@ -131,7 +134,8 @@ function checkUncounted({ operation, around }: Scene): void {
 }
 
 /** A lease was closed: rolled back, everything is back; settled, every level was charged the same. */
-export function checkClosed({ operation, around }: Scene): void {
+export function checkClosed(scene: Scene): void {
+  const { operation, around } = scene;
   const { lease } = operation;
   if (lease === undefined) return;
   around.journal.count(`leases ${lease.status}`);
@@ -145,11 +149,16 @@ export function checkClosed({ operation, around }: Scene): void {
       continue;
     }
     const level = operation.claims.find(({ bucket }) => bucket.id === bucketId);
+    if (operation.passed.has(bucketId, limit)) {
+      const problem = passedProblem(scene, bucketId, limit, net);
+      if (problem !== undefined) around.journal.violation(problem);
+      continue;
+    }
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
     const parts = resource === TOTAL_RESOURCE ? partsOfTotal(lease, bucketId) : [{ resource, isFurther: false }];
-    const held = parts.map((part) => heldOn(lease, { ...part, bucketId, limit }));
+    const held = parts.map((part) => heldOn(operation, lease, { ...part, bucketId, limit }));
     const due = held.reduce((sum, { tokens }) => sum + tokens, 0) * 1000;
     const told = held.map(({ resource: name, measure }) => operation.toldMore(name, measure));
     const more = told.reduce((sum, one) => (sum === undefined || one === undefined ? undefined : sum + one), 0);
@@ -191,13 +200,14 @@ function partsOfTotal(lease: Lease, bucketId: string): readonly LeasedOn[] {
  * What a lease says to hold of a limit on one resource: by the measure that the limit counts, at the nearest bucket that counts it.
  */
 function heldOn(
+  operation: Operation,
   lease: Lease,
   { resource, isFurther, bucketId, limit }: LeasedOn & { readonly bucketId: string; readonly limit: string },
 ): { readonly resource: string; readonly measure: string; readonly tokens: number; readonly nearest: string } {
   const levels = levelsOf(lease, resource);
   const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
   if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "" };
-  const nearest = levels.find(({ link }) => link.charged.limits.some((one) => measureOf(one) === measure));
+  const nearest = nearestOf(operation, levels, measure);
   const tokens = lease.resource(resource).consumed[measure] ?? 0;
   return { resource, measure, tokens, nearest: nearest?.bucket.id ?? "" };
 }
@@ -205,6 +215,17 @@ function heldOn(
 /** The levels of a lease on one resource, with the limits that it goes by. */
 function levelsOf(lease: Lease, resource: string) {
   return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
+}
+
+/** The level that tells what is held of a measure: the nearest that counts it by a limit that the lease did not pass by. */
+function nearestOf({ passed }: Operation, levels: ReturnType<typeof levelsOf>, measure: string) {
+  const counting = levels.map((level) => ({
+    level,
+    names: level.link.charged.limits.flatMap((one) => (measureOf(one) === measure ? [one.name] : [])),
+  }));
+  const isTelling = ({ level, names }: (typeof counting)[number]) =>
+    names.some((name) => !passed.has(level.bucket.id, name));
+  return (counting.find(isTelling) ?? counting.find(({ names }) => names.length > 0))?.level;
 }
 
 /** At any moment a lease believes to hold at most what was taken for it, on each of its buckets. */
@@ -215,9 +236,10 @@ export function checkBelief(operation: Operation): string | undefined {
   for (const resource of lease.resources) {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
-      const nearest = levelsOf(lease, resource).find(({ link }) => link.charged.limits.some(counts));
+      const nearest = nearestOf(operation, levelsOf(lease, resource), measure);
       for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
         const bucketId = nearest?.bucket.id ?? "";
+        if (operation.passed.has(bucketId, name)) continue;
         const one = believed.get(`${bucketId} ${name}`) ?? { bucketId, limit: name, tokens: 0 };
         one.tokens += tokens;
         believed.set(`${bucketId} ${name}`, one);
@@ -232,7 +254,9 @@ export function checkBelief(operation: Operation): string | undefined {
 }
 
 /** A refusal names every bucket that the store had too little in, by its entity and its resource: of a total, the asterisk. */
-export function checkNamed({ operation, around }: Scene, { statuses }: Refusal): void {
+export function checkNamed({ operation, around }: Scene, refusal: Refusal): void {
+  const { statuses } = refusal;
+  checkUnexceeded(operation, around.journal, refusal);
   for (const { bucket, take } of operation.short) {
     const own = statuses.filter((one) => one.entityId === bucket.entityId && one.resource === bucket.resource);
     const isNamed = own.some(({ limit, exceeded }) => exceeded && take.some((one) => one.limit === limit));

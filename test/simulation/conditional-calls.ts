@@ -5,6 +5,7 @@ import type {
   Claim,
   Held,
   Operation as StoreOperation,
+  TakenAnswer,
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
@@ -18,6 +19,7 @@ import type { Journal } from "./journal.ts";
 import { type CountedClaim, currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
+import type { ShadowWatch } from "./shadow-watch.ts";
 import { readAnew } from "./ticket-text.ts";
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
@@ -37,6 +39,8 @@ export interface Asked {
   giving?: GiveBackWatch;
   /** Of a claim. */
   counted?: CountedClaim;
+  /** The shadows that it passed by when it last landed. */
+  passed?: readonly string[];
   /** How often its bucket had been removed. */
   removals?: number;
   /** How often something had gone wrong when a late answer told that it was taken. */
@@ -52,6 +56,7 @@ export class ConditionalCalls {
   readonly #journal: Journal;
   readonly #buckets: Buckets;
   readonly #lending: Lending;
+  readonly #shadows: ShadowWatch;
   readonly #asked = new WeakMap<object, Asked>();
   /** By the amounts of a claim, and its bucket. */
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
@@ -63,12 +68,13 @@ export class ConditionalCalls {
   /** Give-backs that have not been answered yet, by bucket. */
   readonly #givings = new Map<string, Set<GiveBackWatch>>();
 
-  constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending) {
+  constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending, shadows: ShadowWatch) {
     this.#journal = journal;
     this.#refusals = new RefusalWatch(journal, nowMs, buckets);
     this.#deadlines = new Deadlines(journal, nowMs);
     this.#buckets = buckets;
     this.#lending = lending;
+    this.#shadows = shadows;
   }
 
   of(object: object): Asked | undefined {
@@ -76,8 +82,14 @@ export class ConditionalCalls {
   }
 
   /** A request of several levels may give one of them back before it is answered: that is known by what it took there. */
-  #yielded(object: Partial<Claim>): Asked | undefined {
-    return this.#claims.get(object.take ?? NOTHING)?.get(object.bucket?.id ?? "");
+  #yielded(object: Partial<Claim & Held>): Asked | undefined {
+    const { take = NOTHING, bucket, ticket } = object;
+    const known = this.#claims.get(take)?.get(bucket?.id ?? "");
+    if (known !== undefined || !Array.isArray(take) || (ticket?.shadowed.length ?? 0) === 0) return known;
+    // What passed by a shadow is not among what it took.
+    const found = this.#requests.findLast(({ counted }) => isOf(counted, object as Claim & Held));
+    if (found !== undefined) this.#claims.set(take, new Map([[found.counted?.of.bucket.id ?? "", found]]));
+    return found;
   }
 
   /** The claim that a write is for, or takes back: only what a request took that was not granted is given back by its claim. */
@@ -242,13 +254,27 @@ export class ConditionalCalls {
     const unsure = reply.some((answer) => answer.kind === "unseen" || "seenAtMs" in answer);
     for (const [i, answer] of reply.entries()) {
       this.#journal.count(`claims ${answer.kind}`);
-      if (answer.kind === "taken") this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
+      if (answer.kind === "taken") {
+        this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
+        this.#passed(claims[i] as Claim, asked[i] as Asked, answer);
+      }
       if (answer.kind === "contended")
         for (const { operation } of asked) if (operation !== undefined) operation.faults++;
     }
     const [operation] = asked.map((one) => one.operation);
     if (unsure && operation !== undefined) operation.faults++;
     this.#refusals.answered(open, reply);
+  }
+
+  /** What its caller is told to have passed by: what it did. After a lost answer it may be more, and never less: it would be given back. */
+  #passed(claim: Claim, { operation, counted, passed = [] }: Asked, answer: TakenAnswer): void {
+    this.#shadows.told(claim, answer, operation);
+    const told = answer.shadowed;
+    const { id } = claim.bucket;
+    if (told.length !== passed.length && counted?.isLost === true) operation?.uncertain.add(id);
+    const isRight = passed.every((name) => told.includes(name)) && (counted?.isLost || told.length === passed.length);
+    if (isRight || operation?.uncertain.has(id)) return;
+    this.#journal.violation(`${shownKey(id)}: told to have passed by [${told}], and it was [${passed}]`);
   }
 
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
@@ -290,3 +316,12 @@ export class ConditionalCalls {
 }
 
 const NOTHING = Object.freeze({});
+
+/** Whether a level that is given back is that of a claim which passed by shadows: known by the very amounts that it took, and its limits. */
+function isOf(counted: CountedClaim | undefined, { bucket, set, origin, take, ticket }: Claim & Held): boolean {
+  if (counted === undefined || counted.isGranted || counted.overdrafts.length <= counted.undone) return false;
+  const { of } = counted;
+  if (of.bucket.id !== bucket.id || of.set !== set || of.origin !== origin) return false;
+  const isTaken = (limit: string) => !ticket.shadowed.includes(limit);
+  return of.take.filter(({ limit }) => isTaken(limit)).every((amount, i) => amount === take[i]);
+}

@@ -1,3 +1,4 @@
+import type { Amount } from "../../src/domain/amounts.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/item/attributes.ts";
@@ -13,6 +14,8 @@ export interface Part {
   readonly asked: Asked | undefined;
   /** Of a give-back that takes the request back, too. */
   readonly undoes?: readonly string[];
+  /** What passed by shadows, of a take: nothing of it was taken. */
+  readonly passed?: readonly Amount[];
 }
 
 /** An epoch that is further ahead of the store's time is damage. */
@@ -24,10 +27,10 @@ const NONCE = /^n[0-9a-f]$/;
 const STAMPS: readonly string[] = [VU, BN, DISABLED, BYPASS];
 
 /** Attributes that may change while the epoch stays. */
-const COUNTED = /^(b_.*_(tk|tc|by|od)|b_rq|ttl|lw|n[0-9a-f])$/;
+const COUNTED = /^(b_.*_(tk|tc|by|od|wr)|b_rq|ttl|lw|n[0-9a-f])$/;
 
 /** Attributes of the hour beside the open one: they may be removed. */
-const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op))$/;
+const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op|wv))$/;
 
 /** The epoch never goes back, and moves on whenever anything changes that is relative to it. */
 export function epochProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
@@ -113,7 +116,10 @@ export function writtenProblems(
 ): string[] {
   const [was, is] = [Number(before?.[LW] ?? 0), Number(after[LW] ?? 0)];
   const epochMs = Number(before?.[RF] ?? 0);
-  const takes = parts.some(({ of, kind, amounts }) => kind !== "credit" && !of.bypass && amounts.some(isSome));
+  // What passed by a shadow was decided by its limits, too.
+  const takes = parts.some(
+    ({ of, kind, amounts, passed = [] }) => kind !== "credit" && !of.bypass && [...amounts, ...passed].some(isSome),
+  );
   if (form !== "take" || !takes) return was === is ? [] : [`lw went from ${was} to ${is} with nothing taken`];
   // A write that did not know of a later one may put it back: readings are in no order. One behind the epoch counts as the epoch.
   return is >= readingMs && (is === readingMs || is <= Math.max(mostMs, epochMs))

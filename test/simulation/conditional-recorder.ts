@@ -9,6 +9,7 @@ import { isShardKey } from "../../src/protocol/item/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { ConditionalCalls } from "./conditional-calls.ts";
@@ -43,6 +44,8 @@ import { belowFloor, kindIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
+import { passedApart, passedCountProblems, splitProblems } from "./shadow-items.ts";
+import { ShadowWatch } from "./shadow-watch.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 
@@ -80,6 +83,7 @@ export class ConditionalRecorder {
   readonly #purchased: Purchased;
   readonly #nonces: Nonces;
   readonly #forgotten: Forgotten;
+  readonly #shadows: ShadowWatch;
   readonly #takers = new Map<string, Set<Operation>>();
   readonly #processes = new Set<Process>();
   #errorMaxMs = 0;
@@ -88,6 +92,7 @@ export class ConditionalRecorder {
     this.#context = context;
     const { journal, calendar } = context;
     this.#forgotten = new Forgotten(journal);
+    this.#shadows = new ShadowWatch(journal);
     this.#nonces = new Nonces(journal);
     this.usage = new AppliedUsage(context.usageKeptS * 1000, () => context.clock.now());
     const buckets = {
@@ -95,7 +100,8 @@ export class ConditionalRecorder {
       shardsOf: (bucketId: string) => this.#shardsOf(bucketId).map(({ model }) => model),
       removals: (bucketId: string) => this.#removals.get(bucketId) ?? 0,
     };
-    this.#calls = new ConditionalCalls(journal, () => context.clock.now(), buckets, new Lending(context.random));
+    const lending = new Lending(context.random);
+    this.#calls = new ConditionalCalls(journal, () => context.clock.now(), buckets, lending, this.#shadows);
     this.#purchased = new Purchased({ ...context, calls: this.#calls, promise: this.#promise });
   }
 
@@ -114,10 +120,12 @@ export class ConditionalRecorder {
     if (trace === undefined) return;
     this.#nonces.lost(trace);
     for (const { of, kind } of trace.parts) {
+      const counted = this.#calls.countedFor(of);
+      if (kind === "take" && counted !== undefined) counted.isLost = true;
       if (kind !== "credit") continue;
       this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
       this.#calls.lostBack(of);
-      this.usage.lost(of, trace, this.#calls.countedFor(of));
+      this.usage.lost(of, trace, counted);
     }
   }
 
@@ -204,7 +212,7 @@ export class ConditionalRecorder {
       return;
     }
     journal.count(`forms ${trace.form}${transaction === undefined ? "" : " together"}`);
-    const parts = trace.parts.map((part) => ({ ...part, asked: this.#calls.of(part.of) })) as Part[];
+    const parts = trace.parts.map((part) => ({ ...passedApart(part), asked: this.#calls.of(part.of) })) as Part[];
     // Shards are told of newer limits before they are joined: that is nobody's, and takes nothing.
     const odd = parts.filter(({ asked, amounts }) => asked === undefined && amounts.length > 0);
     if (odd.length > 0) this.#tell(key, ["a write that nobody asked for"]);
@@ -236,6 +244,7 @@ export class ConditionalRecorder {
     if (before !== undefined && before.uh !== after.uh) journal.count("hours closed");
     const image = this.#decoded(key, after);
     for (const [i, part] of parts.entries()) {
+      this.#shadowed(key, model, part, withoutParts(image.state, parts.slice(i + 1)), trace);
       this.#moved(key, model, part, { trace, before, after, atMs });
       this.#leaves(key, model, part, { readingMs: trace.readingMs, shards: image.shardCount });
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
@@ -249,10 +258,23 @@ export class ConditionalRecorder {
       image.state.limits.map(({ name }) => name),
     );
     this.#tell(key, [...vuProblems(model, parts, before, after), ...counterProblems(model, parts, before, after)]);
+    const takes = trace.parts.filter(({ kind, of }) => kind === "take" && !(of as Claim).bypass);
+    const names = takes.flatMap(({ amounts }) => amounts.map(({ limit }) => limit));
+    this.#tell(key, [...passedCountProblems(model.names, trace, before, after), ...splitProblems(image, names)]);
     for (const { kind, of, amounts } of parts) {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
     }
     this.#shards.set(itemId(key), { key, model, count: image.shardCount, calendar });
+  }
+
+  /** What shadows made of one part of a write. They decide by the whole bucket, so none is in shards that are taken from. */
+  #shadowed(key: ItemKey, model: ModelBucket, part: Part, state: StoredBucket, { readingMs: nowMs }: WriteTrace): void {
+    const { of: held, kind, amounts, passed = [], asked: by } = part;
+    if (kind === "credit") return;
+    const shadowed = passed.map(({ limit }) => limit);
+    const write = { kind, held, asked: [...amounts, ...passed], nowMs, operation: by?.operation };
+    this.#tell(key, this.#shadows.wrote(write, { state, shadowed }, model));
+    if (kind === "take" && by !== undefined) by.passed = shadowed;
   }
 
   /** A request with a floor leaves it: of a bucket in shards the whole, which is judged once all of them are written. */
@@ -444,6 +466,7 @@ export class ConditionalRecorder {
     const isHeld = [...(this.#takers.get(bucketId) ?? [])].some(({ lease }) => lease?.status === "open");
     if (count < shards.length && isHeld) journal.count("joins with a lease out");
     const left = images.filter((image) => image !== undefined);
+    if (count > shards.length) for (const image of left) this.#tell(image.key, splitProblems(image));
     for (const problem of [...sharesMoved(shards, left), ...countsKept(changes, calendar)]) {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
     }

@@ -132,7 +132,8 @@ export class RefusalWatch {
       if (!isKnown || !isMet) return false;
       return take.every(({ limit, milli }) => {
         const levels = shards.map((model) => model.limit(limit)?.levelMilli(readingMs) ?? 0n);
-        if (shards[0]?.limit(limit)?.limit.soft) return true;
+        const { soft, shadow } = shards[0]?.limit(limit)?.limit ?? {};
+        if (soft || shadow) return true;
         // What one owes the others do not pay in thought; rounding is a millitoken each.
         if (levels.some((level) => level < 0n)) return false;
         const brim = shards.reduce((sum, model) => sum + (model.limit(limit)?.brimMilli ?? 0n), 0n);

@@ -1,3 +1,4 @@
+import type { Amount } from "../../src/domain/amounts.ts";
 import type { UsageSnapshot } from "../../src/domain/usage.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
@@ -36,24 +37,26 @@ export class AppliedUsage extends UsageLedger {
 
   /** `shard`: how it stands after the part, by the model and as stored; undefined where nothing was debited. */
   wrote(
-    part: Pick<WriteTrace["parts"][number], "of" | "kind" | "amounts">,
+    part: Pick<WriteTrace["parts"][number], "of" | "kind" | "amounts"> & { readonly passed?: readonly Amount[] },
     { key, after, trace }: AppliedChange,
     shard: { readonly model: ModelBucket; readonly state: StoredBucket } | undefined,
     nowMs: number,
     counted: CountedClaim | undefined,
   ): void {
-    const { of, kind, amounts } = part;
+    const { of, kind, amounts, passed = [] } = part;
     if (kind === "topUp" || kind === "reset") return;
     const { bypass } = of as Claim | Held;
-    const isRequest = kind === "take" && amounts.length > 0 && !this.#counted.has(of);
+    const isRequest = kind === "take" && amounts.length + passed.length > 0 && !this.#counted.has(of);
     if (isRequest) this.#counted.add(of);
     const overdrawn =
       kind !== "take" || shard === undefined ? [] : overdrawnIn(shard.model, shard.state, amounts, nowMs);
     const sign = kind === "credit" ? -1 : 1;
-    if (isRequest) counted?.overdrafts.push(overdrawn);
+    const passedBy = passed.map(({ limit }) => limit);
+    const counts = countsOf(overdrawn, passedBy);
+    if (isRequest) counted?.overdrafts.push(counts);
     // Gathered from several shards, one request may leave a limit below zero on each of them.
-    else if (kind === "take" && overdrawn.length > 0)
-      counted?.overdrafts.push([...(counted.overdrafts.pop() ?? []), ...overdrawn]);
+    else if (kind === "take" && counts.length > 0)
+      counted?.overdrafts.push([...(counted.overdrafts.pop() ?? []), ...counts]);
     const undone = kind === "credit" && trace !== undefined ? this.#undoneBy(of, trace, counted) : undefined;
     const requests = undone === undefined ? (isRequest ? 1 : 0) : -1;
     const hourMs = Number(after?.uh) * HOUR_MS;
@@ -63,8 +66,9 @@ export class AppliedUsage extends UsageLedger {
       nowMs: hourMs,
       bypass,
       overdrawn,
+      passed: passedBy,
     });
-    for (const limit of undone ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
+    for (const count of undone ?? []) this.undo(key.bucket, count, hourMs);
   }
 
   /** Nobody knows whether a write that gives back was applied. What it undoes, no other write of the give-back undoes for it. */
@@ -89,8 +93,10 @@ export class AppliedUsage extends UsageLedger {
     const first = this.#firsts.get(of);
     if (first === undefined) {
       this.#firsts.set(of, trace);
-      if (counted !== undefined) toldFirst(counted, trace.parts.find((part) => part.of === of)?.undoes ?? []);
-      const undone = counted?.overdrafts[counted.undone];
+      const { undoes = [], shadowed = [] } = trace.parts.find((part) => part.of === of) ?? {};
+      const told = countsOf(undoes, shadowed);
+      if (counted !== undefined) toldFirst(counted, told);
+      const undone = undoneAs(told, counted);
       if (counted !== undefined && undone !== undefined) counted.undone++;
       return undone;
     }
@@ -111,6 +117,21 @@ export class AppliedUsage extends UsageLedger {
     const known = snapshots.filter(({ entityId }) => !this.#deleted.has(entityId));
     return super.problems(known);
   }
+}
+
+/** What is counted once for each request, beside its tokens. */
+function countsOf(overdrawn: readonly string[], passed: readonly string[]): readonly string[] {
+  return [...overdrawn.map((name) => `${name} overdrawn`), ...passed.map((name) => `${name} passed by`)];
+}
+
+/**
+ * What is undone of the next landing of a claim. After a lost answer it may have been told to have passed by more shadows than it did: it
+ * takes back what it was told.
+ */
+function undoneAs(told: readonly string[], counted: CountedClaim | undefined): readonly string[] | undefined {
+  const landed = counted?.overdrafts[counted.undone];
+  if (landed === undefined || counted?.isLost !== true) return landed;
+  return [...landed, ...told.filter((one) => one.endsWith(" passed by") && !landed.includes(one))];
 }
 
 /**

@@ -89,6 +89,7 @@ function limitIn(item: Item, name: string): Limit {
     refillPeriodMs: Number(rp),
     ...(counts === undefined ? {} : { counts }),
     ...(`b_${name}_soft` in item ? { soft: true as const } : {}),
+    ...(`b_${name}_sh` in item ? { shadow: true as const } : {}),
     ...(sched === undefined
       ? {}
       : {

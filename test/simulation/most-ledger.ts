@@ -112,5 +112,5 @@ const NOTHING: Standing = {
 /** Whether a limit holds less than an amount, and what must be left, in each of its windows, with what was bought. */
 function isAbove(limit: Limit, { milli, leavePercent }: AskedOf, toppedUpMilli: bigint): boolean {
   const most = capacityMost(limit) + toppedUpMilli;
-  return !limit.soft && milli + (most * leavePercent + 99n) / 100n > most;
+  return !limit.soft && !limit.shadow && milli + (most * leavePercent + 99n) / 100n > most;
 }

@@ -6,6 +6,7 @@ import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { MachineClock } from "./connection.ts";
+import { PassedBy } from "./passed-by.ts";
 
 /** What one operation really moved on one limit of one bucket, in millitokens; sums of the largest amounts are exact too. */
 interface Moved {
@@ -24,8 +25,10 @@ interface Sighted {
 /** How often usage counts one claim of a request, and how often that was undone. */
 export interface CountedClaim {
   readonly of: Claim;
-  /** The soft limits that it left below zero, each time it was counted. */
+  /** The soft limits that it left below zero, and the shadows that it passed by, each time it was counted. */
   readonly overdrafts: (readonly string[])[];
+  /** Nobody knows of one of its writes whether it was applied: it may be told to have passed by more than it did. */
+  isLost?: boolean;
   undone: number;
   /** All claims of its call were taken: the request was granted, whatever its caller made of it. */
   isGranted: boolean;
@@ -37,6 +40,8 @@ export class Operation {
   readonly clientId: string;
   readonly #moved = new Map<string, Map<string, Moved>>();
   readonly #told = new Map<string, number | undefined>();
+  /** Shadows that would have refused it. */
+  readonly passed = new PassedBy();
   /** Faults that hit a call of this operation. */
   faults = 0;
   /** Buckets where a write was answered as lost or as not applied: more may be charged there than it knows. */

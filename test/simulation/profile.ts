@@ -412,7 +412,7 @@ function drawLarge(random: SeededRandom, zone: string | undefined): Profile {
 }
 
 /** Two to four sets: each follows from another, by a limit that is lowered, raised, of another kind, or left out. */
-function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
+export function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
   const sets = [drawFresh(random, kind)];
   for (let more = random.integer(1, 3); more > 0; more--) {
     const changed = random.pick(sets).flatMap((limit) =>

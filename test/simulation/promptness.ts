@@ -109,7 +109,7 @@ function smallest({ consume = {} }: AcquireRequest): Record<string, number> {
 function drawLarge(scene: Scene): AcquireRequest {
   const { limits: _, also: __, leavePercent: ___, ...request } = drawRequest(scene, { wait: false });
   const { random, around } = scene;
-  const hard = around.truth.limitsOf(request.entityId, request.resource).filter(({ soft }) => !soft);
+  const hard = around.truth.limitsOf(request.entityId, request.resource).filter(({ soft, shadow }) => !soft && !shadow);
   const consume: Record<string, number> = {};
   for (const limit of hard) {
     const tokens = Math.max(1, Math.floor(limit.capacity / random.pick([1, 2, 4])));

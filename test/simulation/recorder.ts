@@ -24,6 +24,7 @@ import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { isSamePeriod } from "../../src/testing/model-period.ts";
+import { takenOf } from "../../src/testing/model-shadow.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
@@ -33,6 +34,7 @@ import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
+import { ShadowWatch } from "./shadow-watch.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 import { type LateReadings, UsageLedger } from "./usage-ledger.ts";
@@ -82,6 +84,7 @@ export class Recorder {
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
   readonly #purchases = new Purchases();
   readonly #forgotten: Forgotten;
+  readonly #shadows: ShadowWatch;
   /** The last write that went by the limits of a lease: what is changed of stored limits counts from it on at the earliest. */
   readonly #heldMs = new WeakMap<ModelBucket, number>();
   #deletions = 0;
@@ -95,6 +98,7 @@ export class Recorder {
     this.#mosts = mosts;
     this.#journal = journal;
     this.#forgotten = new Forgotten(journal);
+    this.#shadows = new ShadowWatch(journal);
     this.#truth = truth;
     this.#calendar = calendar;
   }
@@ -228,8 +232,12 @@ export class Recorder {
     }
     for (const [i, answer] of reply.entries()) {
       const claim = claims[i] as Claim;
-      if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer);
-      else if (answer.kind === "unavailable" || answer.kind === "unseen") this.#unheard(call, [claim]);
+      if (answer.kind === "taken") {
+        this.#wrote(store, call, "take", claim, claim.take, answer);
+        this.#shadows.told(claim, answer, operation);
+      }
+      if (answer.kind === "taken") continue;
+      if (answer.kind === "unavailable" || answer.kind === "unseen") this.#unheard(call, [claim]);
       else this.#refused(call, claim, answer);
     }
     this.#compareStored(store, claims, context.nowMs);
@@ -240,11 +248,13 @@ export class Recorder {
     call: Call,
     kind: "take" | "debit",
     held: Claim | Held,
-    amounts: readonly Amount[],
-    { state, ticket }: { readonly state: BucketState; readonly ticket?: Ticket },
+    asked: readonly Amount[],
+    answer: { readonly state: BucketState; readonly ticket?: Ticket; readonly shadowed?: readonly string[] },
   ): void {
     const { nowMs } = call.context;
     const { bypass } = held;
+    const { state, ticket, shadowed = [] } = answer;
+    const amounts = takenOf(asked, shadowed);
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     this.usage.opened(held.bucket, nowMs);
@@ -253,6 +263,7 @@ export class Recorder {
     const isByLease = kind === "debit" || (call.context as TakeContext).generation === undefined;
     if (isByLease) this.#heldMs.set(model, Math.max(this.#heldMs.get(model) ?? nowMs, nowMs));
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
+    this.#tell(held.bucket, this.#shadows.wrote({ ...call, kind, held, asked, nowMs }, answer, model));
     if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count(`${kind}s on totals`);
     const spent = bypass ? undefined : model.spend(kind, amounts, nowMs);
     // Of nothing there is nothing to give back, whatever its ticket says.
@@ -266,7 +277,14 @@ export class Recorder {
     const overdrawn = kind === "take" && !bypass ? overdrawnIn(model, state, amounts, nowMs) : [];
     for (const _ of overdrawn) this.#journal.count("overdrafts");
     if (bypass) this.#journal.count("claims bypassed");
-    this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
+    this.usage.count(held.bucket, amounts, {
+      sign: 1,
+      requests: kind === "take" ? 1 : 0,
+      nowMs,
+      bypass,
+      overdrawn,
+      passed: shadowed,
+    });
     if (pins !== undefined && pins.size > 0) {
       this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, this.#deletions));
     }

@@ -28,6 +28,7 @@ import { waitAndGiveBack } from "./promptness.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
+import { withShadows } from "./shadow-profile.ts";
 import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { ThresholdLedger } from "./threshold-ledger.ts";
@@ -106,7 +107,9 @@ class Simulation {
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
     const drawnProfile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
-    const profile = script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
+    const toldProfile =
+      script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
+    const profile = script === undefined && opened.shadows === true ? withShadows(seed, toldProfile) : toldProfile;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
     const mosts = new MostLedger(() => clock.now());

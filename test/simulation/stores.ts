@@ -22,6 +22,8 @@ export interface Opened {
   readonly oneZone?: boolean;
   /** Whether its limits may tell (`notifyAt`). */
   readonly tells?: boolean;
+  /** Whether its limits may be shadows. */
+  readonly shadows?: boolean;
   close(): void | Promise<void>;
 }
 
@@ -32,15 +34,16 @@ export function openFor(kind: StoreKind, seed: number): Opened {
       return {
         ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
         tells: true,
+        shadows: true,
         close: () => {},
       };
     case "sqlite":
       return openFile(seed);
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
-      return { ground: conditionalGround, oneZone: true, tells: true, close: () => {} };
+      return { ground: conditionalGround, oneZone: true, tells: true, shadows: true, close: () => {} };
     case "straight":
-      return { ground: straightGround, tells: true, close: () => {} };
+      return { ground: straightGround, tells: true, shadows: true, close: () => {} };
   }
 }
 
@@ -51,6 +54,7 @@ function openFile(seed: number): Opened {
   const handles: Store[] = [];
   return {
     tells: true,
+    shadows: true,
     ground: (context) => {
       const steadyMs = () => context.clock.now();
       const open = () =>

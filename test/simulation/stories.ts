@@ -406,7 +406,7 @@ function drawConsume(random: SeededRandom, limits: readonly Limit[], profile: Pr
     }
     // What a soft limit, a quota that was topped up or the largest window has room for is more than the capacity that is
     // written on it.
-    const more = limit.soft || (limit.refillAmount === 0 && random.chance(0.25));
+    const more = limit.soft || limit.shadow || (limit.refillAmount === 0 && random.chance(0.25));
     const most = more ? Math.min(2 * limit.capacity, TOKENS_MAX) : Number(capacityMost(limit) / 1000n);
     consume[limit.name] = drawAmount(random, random.chance(0.3) ? most : limit.capacity);
     if (nothing > 0 && random.chance(nothing)) consume[limit.name] = 0;

@@ -53,11 +53,15 @@ export class ThresholdLedger {
       const before = after - BigInt(milli) < 0n ? 0n : after - BigInt(milli);
       const isLow = (percent: number) => before * 100n <= capacity * BigInt(Math.max(0, percent - 10));
       // Also those that are not asked for at present: they may be again.
-      if (!rulesOf(held.limit).hasPeriods) this.#seen(id, name, isLow);
+      const { hasPeriods } = rulesOf(held.limit);
+      if (!hasPeriods) this.#seen(id, name, isLow);
+      const endMs = this.#endOf(held, Math.max(nowMs, state.epochMs));
+      // Nothing is used of a session that has not begun. What has no end is kept for the rules that refill.
+      if (hasPeriods && endMs === undefined) continue;
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
-        const kept = this.#of(id, name, percent, this.#endOf(held, Math.max(nowMs, state.epochMs)));
-        if (rulesOf(held.limit).hasPeriods) this.#inPeriod(kept, held, isReached);
+        const kept = this.#of(id, name, percent, endMs);
+        if (hasPeriods) this.#inPeriod(kept, held, isReached);
         else refilling(kept, held, isReached, isLow(percent));
         if (isReached) this.#journal.count("thresholds reached by takes");
         if (marks && isReached && (held.told ?? 0) < percent) {

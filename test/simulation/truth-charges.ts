@@ -138,7 +138,7 @@ function isMore(asked: Part["asked"], limits: readonly Limit[], leavePercent: nu
     limits.some((limit) => {
       const most = capacityMost(limit);
       const floor = (most * BigInt(leavePercent) + 99n) / 100n;
-      return countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n + floor > most;
+      return countedBy(limit) === measure && !limit.soft && !limit.shadow && BigInt(tokens) * 1000n + floor > most;
     }),
   );
 }

@@ -72,6 +72,8 @@ export class UsageLedger {
       readonly bypass: boolean;
       /** Soft limits that the request left below zero. */
       readonly overdrawn: readonly string[];
+      /** Shadows that the request passed by; absent: none. */
+      readonly passed?: readonly string[];
     },
   ): void {
     const ownMs = hourOf(change.nowMs);
@@ -96,6 +98,7 @@ export class UsageLedger {
       if (change.bypass) add(`${limit} bypassed`, change.sign * milli);
     }
     for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
+    for (const limit of change.passed ?? []) add(`${limit} passed by`, 1000);
   }
 
   /** Whether an hour of a bucket is still kept: then what is given back is counted, also where the bucket itself is forgotten. */
@@ -106,10 +109,10 @@ export class UsageLedger {
     );
   }
 
-  /** A request that is as if it had never been had left a limit below zero. */
-  undoOverdraft({ entityId, resource }: BucketKey, limit: string, hourMs: number): void {
+  /** A request that is as if it had never been had left a limit below zero (`rpm overdrawn`), or passed by one (`rpm passed by`). */
+  undo({ entityId, resource }: BucketKey, count: string, hourMs: number): void {
     const hour = this.#hours.get(`${hourMs}\n${entityId}\n${resource}`);
-    hour?.milli.set(`${limit} overdrawn`, (hour.milli.get(`${limit} overdrawn`) ?? 0n) - 1000n);
+    hour?.milli.set(count, (hour.milli.get(count) ?? 0n) - 1000n);
   }
 
   forget(entityId: string): void {
@@ -137,7 +140,7 @@ export class UsageLedger {
       add(due, nameOf(hour, "requests"), BigInt(hour.requests));
     }
     for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
-      const { entityId, resource, windowStartMs, counters, overdrafts, bypassed, requests } = snapshot;
+      const { entityId, resource, windowStartMs, counters, overdrafts, wouldRefuse, bypassed, requests } = snapshot;
       const hour = { entityId, resource, hourMs: windowStartMs };
       const tell = (counts: Readonly<Record<string, number>>, what: string) => {
         for (const [limit, tokens] of Object.entries(counts)) {
@@ -147,6 +150,7 @@ export class UsageLedger {
       tell(counters, "");
       tell(overdrafts, " overdrawn");
       tell(bypassed, " bypassed");
+      tell(wouldRefuse, " passed by");
       add(told, nameOf(hour, "requests"), BigInt(requests));
     }
     const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));

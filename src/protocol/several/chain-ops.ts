@@ -1,4 +1,5 @@
 import type { Amount } from "../../domain/amounts.ts";
+import { withoutShadowed } from "../../domain/shadow.ts";
 import type { Answer, Claim, CreditContext, Held, Returned, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Called } from "../process/call.ts";
@@ -18,11 +19,13 @@ export function chainOps({ caches, clock }: ProtocolContext, call: Called, ops: 
   return {
     take: ops.take,
     giveBack: async (claim, { ticket }) => {
-      const { bucket, take } = claim;
+      const { bucket } = claim;
+      // Nothing was taken of a shadow that it passed by.
+      const taken = withoutShadowed(claim.take, ticket.shadowed);
       // In what is left of the request's time; the rest of it goes on in the background.
       const timeoutMs = Math.max(1, call.untilMs - clock.now());
-      const reply = await ops.credit({ ...claim, ticket }, take, { ...call, timeoutMs, undoes: "request" });
-      ops.tellReturned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
+      const reply = await ops.credit({ ...claim, ticket }, taken, { ...call, timeoutMs, undoes: "request" });
+      ops.tellReturned({ after: "refusal", bucket, amounts: taken, askedMs: nowMs });
       return reply.kind !== "unavailable" || reply.applied === "unknown";
     },
     isScarce: (claim) => cacheOf(claim).isScarce(nowMs),

@@ -1,0 +1,125 @@
+import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
+import { heldOf, inBuckets, inScope, type Mutant } from "./mutants.ts";
+import { atOnce, overriding } from "./port.ts";
+
+/** Deliberate bugs about shadows. */
+export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a shadow that debits": {
+    layer: "store",
+    caughtAs: /holds -\d+ millitokens more than the model|is -?\d+, not/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) =>
+        answered(atOnce(buckets.take(claims, context)), claims, (answer, claim) => {
+          const due = claim.take.filter(({ limit }) => answer.shadowed.includes(limit));
+          if (due.length === 0) return answer;
+          const reply = atOnce(buckets.debit(heldOf(claim, answer), due, context));
+          return reply.kind === "applied" ? { ...answer, state: reply.state } : answer;
+        }),
+    })),
+  },
+
+  "a shadow that lets by what fits": {
+    layer: "store",
+    caughtAs: /\d+ passed by the shadow \w+, which held/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) =>
+        answered(atOnce(buckets.take(claims, context)), claims, (answer, claim) => {
+          const due = claim.take.filter(({ limit, milli }) => milli > 0 && isShadow(claim, limit));
+          if (due.length === 0 || answer.shadowed.length > 0 || claim.bypass) return answer;
+          const reply = atOnce(buckets.credit(heldOf(claim, answer), due, context));
+          const names = due.map(({ limit }) => limit);
+          return reply.kind === "applied" ? withNames({ ...answer, state: reply.state }, names) : answer;
+        }),
+    })),
+  },
+
+  "a shadow that does not name what it would refuse": {
+    layer: "store",
+    caughtAs: /\d+ were taken from the shadow \w+, which held/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) =>
+        answered(atOnce(buckets.take(claims, context)), claims, (answer) => withNames(answer, [])),
+    })),
+  },
+
+  "a shadow that is asked without its floor": {
+    layer: "store",
+    caughtAs: /\d+ were taken from the shadow \w+, which held/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) =>
+        atOnce(
+          buckets.take(
+            claims.map(({ leavePercent, ...claim }) =>
+              // What a hard limit leaves is another question.
+              leavePercent === undefined || claim.take.some(({ limit }) => !isShadow(claim, limit))
+                ? { ...claim, ...(leavePercent === undefined ? {} : { leavePercent }) }
+                : claim,
+            ),
+            context,
+          ),
+        ),
+    })),
+  },
+
+  "a shadow that counts nothing": {
+    layer: "store",
+    caughtAs: /usage of .* passed by is 0, not \d+/,
+    spoil: inScope(({ usage }) => ({
+      usage: overriding(usage, {
+        query: async (...args) => {
+          const page = await usage.query(...args);
+          return { ...page, items: page.items.map((one) => ({ ...one, wouldRefuse: {} })) };
+        },
+      }),
+    })),
+  },
+
+  "a shadow that refuses": {
+    layer: "store",
+    caughtAs: /refused although everything fits|is refused by the shadow/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) => {
+        const hard = claims.map((claim) => ({
+          ...claim,
+          set: { ...claim.set, limits: claim.set.limits.map(madeHard) },
+        }));
+        return atOnce(buckets.take(hard, context));
+      },
+    })),
+  },
+
+  "a lease that is not told what it passed by": {
+    layer: "client",
+    caughtAs: /were charged to a lease that passed by it|gave back \d+ of \w+ more than it took/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) => {
+        const reply = buckets.take(claims, context);
+        const unnamed = (told: TakeReply) => answered(told, claims, (answer) => withNames(answer, []));
+        return reply instanceof Promise ? reply.then(unnamed) : unnamed(reply);
+      },
+    })),
+  },
+};
+
+type Taken = Extract<Exclude<TakeReply, "stale">[number], { readonly kind: "taken" }>;
+
+function answered(
+  reply: TakeReply,
+  claims: readonly Claim[],
+  change: (answer: Taken, claim: Claim) => Taken,
+): TakeReply {
+  if (reply === "stale") return reply;
+  return reply.map((answer, i) => (answer.kind === "taken" ? change(answer, claims[i] as Claim) : answer));
+}
+
+function withNames(answer: Taken, shadowed: readonly string[]): Taken {
+  return { ...answer, shadowed, ticket: { ...answer.ticket, shadowed } };
+}
+
+function isShadow({ set }: Pick<Claim, "set">, limit: string): boolean {
+  return set.limits.some(({ name, shadow }) => name === limit && shadow === true);
+}
+
+function madeHard<One extends { readonly shadow?: true }>({ shadow: _, ...limit }: One): Omit<One, "shadow"> {
+  return limit;
+}
