@@ -71,6 +71,8 @@ export interface Profile {
   readonly bucketsMax?: number;
   /** How likely a request must leave something; absent: in this world none must. */
   readonly floors?: number;
+  /** How likely a request says for how long it holds slots; absent: in this world there are none. */
+  readonly slots?: number;
   /** Totals, plans, and how levels go together; absent: in this world nobody uses them. */
   readonly levels?: Levels;
 }
@@ -412,7 +414,7 @@ function drawLarge(random: SeededRandom, zone: string | undefined): Profile {
 }
 
 /** Two to four sets: each follows from another, by a limit that is lowered, raised, of another kind, or left out. */
-function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
+export function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
   const sets = [drawFresh(random, kind)];
   for (let more = random.integer(1, 3); more > 0; more--) {
     const changed = random.pick(sets).flatMap((limit) =>

@@ -28,6 +28,7 @@ import { waitAndGiveBack } from "./promptness.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
+import { withSlots } from "./slot-profile.ts";
 import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { ThresholdLedger } from "./threshold-ledger.ts";
@@ -105,7 +106,8 @@ class Simulation {
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
-    const drawnProfile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const plain = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const drawnProfile = script === undefined && opened.holds === true ? withSlots(seed, plain) : plain;
     const profile = script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());

@@ -22,6 +22,8 @@ export interface Opened {
   readonly oneZone?: boolean;
   /** Whether its limits may tell (`notifyAt`). */
   readonly tells?: boolean;
+  /** Whether its limits may be on how many are at once. */
+  readonly holds?: boolean;
   close(): void | Promise<void>;
 }
 
@@ -31,16 +33,16 @@ export function openFor(kind: StoreKind, seed: number): Opened {
     case "memory":
       return {
         ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
-        tells: true,
+        ...{ tells: true, holds: true },
         close: () => {},
       };
     case "sqlite":
       return openFile(seed);
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
-      return { ground: conditionalGround, oneZone: true, tells: true, close: () => {} };
+      return { ground: conditionalGround, oneZone: true, tells: true, holds: true, close: () => {} };
     case "straight":
-      return { ground: straightGround, tells: true, close: () => {} };
+      return { ground: straightGround, tells: true, holds: true, close: () => {} };
   }
 }
 
@@ -50,7 +52,7 @@ function openFile(seed: number): Opened {
   const coalesce = seed % 4 !== 0;
   const handles: Store[] = [];
   return {
-    tells: true,
+    ...{ tells: true, holds: true },
     ground: (context) => {
       const steadyMs = () => context.clock.now();
       const open = () =>
