@@ -154,7 +154,7 @@ export function checkClosed({ operation, around }: Scene): void {
       around.journal.violation(
         `${operation.name} was settled, but ${net} slots of ${limit} are held on ${shownKey(bucketId)}`,
       );
-    if (slots !== "none") continue;
+    if (slots !== "none" || level?.set.limits.some((one) => one.name === limit && one.holdMs !== undefined)) continue;
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
