@@ -3,7 +3,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
-import type { SlotWrite } from "./model-holds.ts";
+import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import { isNewer, sameLimits } from "./model-origin.ts";
 import { inPlaceOf, isOnAt } from "./model-period.ts";
 import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
@@ -103,7 +103,9 @@ export class ModelBucket {
       const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before };
       const isSlots = limit.holdMs !== undefined;
       const seeded = isSlots ? seededSlots : ModelLimit.seeded;
-      model.#limits.set(name, seeded({ ...seed, slices }, epochMs, calendar));
+      const one = seeded(seed, epochMs, calendar);
+      one.held = HeldSlots.of(slices);
+      model.#limits.set(name, one);
     }
     return model;
   }

@@ -1,8 +1,8 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { ModelLimit, type WriteKind } from "./model.ts";
-import { HeldSlots, type SlotWrite, type StoredSlice } from "./model-holds.ts";
-import { type ModelPeriod, NO_PAST, periodBegun } from "./model-period.ts";
+import { HeldSlots, type SlotWrite } from "./model-holds.ts";
+import { goneOn, type ModelPeriod, NO_PAST, periodBegun } from "./model-period.ts";
 import type { ModelPart } from "./model-terms.ts";
 
 /** At most N at once, the slow way: N without what is held, each hold until the end that its holder was told. */
@@ -87,15 +87,14 @@ export function newLimit(limit: Limit, atMs: number, calendar: Calendar, part: M
     : new ModelSlots(limit, atMs, calendar, part);
 }
 
-/** One that goes on from the slices that a store has. */
+/** One that goes on from what a store has. */
 export function seededSlots(
-  { limit, slices, before }: { limit: Limit; slices: readonly StoredSlice[]; before: readonly ModelPeriod[] },
+  { limit, part, before }: { limit: Limit; part: ModelPart | undefined; before: readonly ModelPeriod[] },
   atMs: number,
   calendar: Calendar,
 ): ModelLimit {
-  const slots = new ModelSlots(limit, atMs, calendar);
-  Object.assign(slots.period, { ids: new Set([...slots.period.ids, ...before.flatMap(({ ids }) => [...ids])]) });
-  slots.goOn(HeldSlots.of(slices), slots.past);
+  const slots = new ModelSlots(limit, atMs, calendar, part);
+  Object.assign(slots.period, goneOn(before.filter(({ rule }) => rule === slots.period.rule)));
   return slots;
 }
 
