@@ -78,12 +78,12 @@ export function readyFor(
   { of, amounts, counted }: Part,
   context: RecordContext,
 ): BucketRecord | undefined {
-  if (kind === "take") {
+  if (kind === "take" || kind === "debit") {
     const ready = brought(record, of, context);
-    const opened = ready.state.plain || of.bypass ? ready : openedForTake(ready, of as Claim, context.nowMs);
+    const isPlain = ready.state.plain || of.bypass;
+    const opened = isPlain ? ready : openedForTake(ready, holdingOf(kind, of, amounts), context.nowMs);
     return roomToCount(opened, { amounts: counted, sign: 1 }, context);
   }
-  if (kind === "debit") return roomToCount(brought(record, of, context), { amounts: counted, sign: 1 }, context);
   if (record === undefined) return undefined;
   const ready = forGiveBack(record, of as Held, context);
   const opened = kind === "renew" ? openedForRenewal(ready, of as Held, amounts, context.nowMs) : ready;
@@ -108,7 +108,7 @@ export function claimOf(
     case "take":
       return { ...claim, ...ofClaim(part, row, context), ...ofTake(part, row, judgedMs, context) };
     case "debit":
-      return { ...claim, ...ofClaim(part, row, context), amounts: placed(row.form, part.amounts) };
+      return { ...claim, ...ofClaim(part, row, context), ...ofDebit(part, row, judgedMs, context) };
     case "credit":
       return { ...claim, ...ofCredit(part, row, judgedMs, context) };
     case "renew":
@@ -135,20 +135,48 @@ function ofClaim(
   };
 }
 
-function ofTake(
+/** What a call would hold of the slots that it takes. A debit, made while the limit was of another kind, holds them as long as the limit says. */
+function holdingOf(kind: "take" | "debit", of: Part["of"], amounts: readonly Amount[]): Pick<Claim, "take" | "holdMs"> {
+  return kind === "take" ? (of as Claim) : { take: amounts };
+}
+
+/** Amounts by the levels of the row, and what is held by them: what is taken of the limit is held in the slice, the opposite. */
+function withHolds(
+  kind: "take" | "debit",
   { of, amounts }: Part,
   { record, form }: ExpectedRow,
-  judgedMs: number,
-  { nowMs }: RecordContext,
-): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs" | "shadows"> {
-  const claim = of as Claim;
-  const holds = record !== undefined && form.slices.length > 0 && !of.bypass ? holdsOf(record.state, claim, nowMs) : [];
+  nowMs: number,
+): { readonly places: (number | null)[]; readonly holds: ReturnType<typeof holdsOf> } {
+  const isHeld = record !== undefined && form.slices.length > 0 && !of.bypass;
+  const holds = isHeld ? holdsOf(record.state, holdingOf(kind, of, amounts), nowMs) : [];
   const places = placed(form, amounts);
-  // What is taken of the limit is held in the slice: the opposite.
   for (const { limit, milli, ...slice } of holds) {
     const i = levelAt(form, limit, slice);
     places[i] = (places[i] ?? 0) - milli;
   }
+  return { places, holds };
+}
+
+function ofDebit(
+  part: Part,
+  row: ExpectedRow,
+  judgedMs: number,
+  { nowMs }: RecordContext,
+): Pick<BatchClaim, "amounts" | "judgedMs"> {
+  const { places, holds } = withHolds("debit", part, row, nowMs);
+  return { amounts: places, judgedMs: holds.length === 0 ? null : judgedMs };
+}
+
+function ofTake(
+  part: Part,
+  row: ExpectedRow,
+  judgedMs: number,
+  { nowMs }: RecordContext,
+): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs" | "shadows"> {
+  const { of } = part;
+  const { form } = row;
+  const claim = of as Claim;
+  const { places, holds } = withHolds("take", part, row, nowMs);
   const sliceOf = (place: number) => {
     const hold = holds.find(({ limit }) => limit === place);
     return hold === undefined ? undefined : levelAt(form, place, hold);

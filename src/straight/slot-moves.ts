@@ -18,22 +18,25 @@ interface SlotMove extends SliceName {
   readonly milli: number;
 }
 
+/** What is taken, and for how long slots of it are held. */
+type Holding = Pick<Claim, "take" | "holdMs">;
+
 /** The record with a slice for all that a take would hold; the same object where there is one. */
-export function openedForTake(record: BucketRecord, claim: Claim, nowMs: number): BucketRecord {
+export function openedForTake(record: BucketRecord, claim: Holding, nowMs: number): BucketRecord {
   let opened = record;
   for (const { limit, endMs } of wantedBy(record.state, claim, nowMs)) opened = openedAt(opened, limit, endMs);
   return opened;
 }
 
 /** What a take would hold of a bucket that has a slice for it. */
-export function holdsOf(state: BucketState, claim: Claim, nowMs: number): readonly SlotMove[] {
+export function holdsOf(state: BucketState, claim: Holding, nowMs: number): readonly SlotMove[] {
   return wantedBy(state, claim, nowMs).flatMap(({ limit, milli, endMs }) => {
     const slice = sliceEndingBy((state.limits[limit] as LimitState).slices, endMs);
     return slice === undefined ? [] : [{ limit, place: slice.place, endMs: slice.endMs, milli }];
   });
 }
 
-function wantedBy(state: BucketState, { take, holdMs }: Claim, nowMs: number): readonly Omit<SlotMove, "place">[] {
+function wantedBy(state: BucketState, { take, holdMs }: Holding, nowMs: number): readonly Omit<SlotMove, "place">[] {
   return take.flatMap(({ limit: name, milli }) => {
     const limit = state.limits.findIndex((one) => one.name === name);
     const held = state.limits[limit];

@@ -3,8 +3,10 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
+import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import { isNewer, sameLimits } from "./model-origin.ts";
 import { inPlaceOf, isOnAt } from "./model-period.ts";
+import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
 
@@ -95,11 +97,15 @@ export class ModelBucket {
       calendar,
       part,
     );
-    for (const { name, limit, tokensMilli, remainder, quota } of state.limits) {
+    for (const { name, limit, tokensMilli, remainder, quota, slices = [] } of state.limits) {
       const { topUpMilli: toppedUpMilli = 0, windowStartMs } = quota ?? {};
       const before = periodsOf(name);
       const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before };
-      model.#limits.set(name, ModelLimit.seeded(seed, epochMs, calendar));
+      const isSlots = limit.holdMs !== undefined;
+      const seeded = isSlots ? seededSlots : ModelLimit.seeded;
+      const one = seeded(seed, epochMs, calendar);
+      one.held = HeldSlots.of(slices);
+      model.#limits.set(name, one);
     }
     return model;
   }
@@ -199,10 +205,10 @@ export class ModelBucket {
   }
 
   /** The periods that the amounts were taken in. */
-  spend(kind: "take" | "debit", amounts: readonly Amount[], readingMs: number): ModelPins {
+  spend(kind: "take" | "debit", amounts: readonly Amount[], readingMs: number, slot?: SlotWrite): ModelPins {
     const pins = new Map<string, ModelPeriod>();
     for (const { limit: name, milli } of amounts) {
-      for (const model of this.#candidates(name)) model.write(kind, milli, readingMs);
+      for (const model of this.#candidates(name)) model.write(kind, milli, readingMs, slot);
       const { period } = this.#limits.get(name) ?? {};
       if (period !== undefined) pins.set(name, period);
     }
@@ -210,12 +216,17 @@ export class ModelBucket {
   }
 
   /** Gives back, each amount into the period it was taken in; when that is over, it adds nothing: says how many came late. */
-  giveBack(amounts: readonly Amount[], pins: ModelPins, readingMs: number): number {
+  giveBack(
+    amounts: readonly Amount[],
+    pins: ModelPins,
+    readingMs: number,
+    ends: ReadonlyMap<string, number> = new Map(),
+  ): number {
     this.cross(readingMs);
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs);
+      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends.get(name) });
       else late++;
     }
     return late;
@@ -235,7 +246,12 @@ export class ModelBucket {
       // It may have been forgotten just before, with nothing left to reset.
       if (!this.#configured.has(name) && this.#limits.get(name)?.isForgettable(readingMs)) this.#loose.add(name);
       if (names !== undefined && !names.includes(name)) continue;
-      for (const model of this.#candidates(name)) model.begin("hand");
+      for (const model of this.#candidates(name)) {
+        // What is at once still runs: it is forgotten only where it is named.
+        if (names === undefined && model.limit.holdMs !== undefined) continue;
+        if (names !== undefined) model.held.clear();
+        model.begin("hand");
+      }
     }
   }
 
@@ -376,15 +392,16 @@ export class ModelBucket {
     this.#configured = new Set(set.limits.map(({ name }) => name));
     for (const limit of set.limits) {
       const known = this.#limits.get(limit.name);
-      for (const other of this.#perhaps.get(limit.name) ?? []) other.change(limit);
-      if (known === undefined) {
-        this.#limits.set(limit.name, this.#full(limit));
-      } else known.change(limit);
+      const changed = (one: ModelLimit) => changedModel(one, limit, this.#calendar, this.#part);
+      const perhaps = (this.#perhaps.get(limit.name) ?? []).flatMap(changed);
+      const [first, ...others] = known === undefined ? [this.#full(limit)] : changed(known);
+      this.#limits.set(limit.name, first);
+      if (perhaps.length + others.length > 0) this.#perhaps.set(limit.name, [...perhaps, ...others]);
     }
   }
 
   #full(limit: Limit): ModelLimit {
-    return new ModelLimit(limit, this.#epochMs, this.#calendar, undefined, this.#part);
+    return newLimit(limit, this.#epochMs, this.#calendar, this.#part);
   }
 
   #advance(toMs: number): void {

@@ -78,6 +78,13 @@ export function resetAfter({ reset }: Limit, atMs: number, calendar: Calendar): 
   return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
 }
 
+/** When a period ends; of what has none: never. */
+export function periodEnd(limit: Limit, { windowStartMs }: ModelPeriod, atMs: number, calendar: Calendar): number {
+  const { resetAfterMs } = limit;
+  if (windowStartMs !== undefined && resetAfterMs !== undefined) return windowStartMs + resetAfterMs;
+  return resetAfter(limit, atMs, calendar);
+}
+
 /** Whether what was taken in a period, or from what drips, belongs to the one of now. */
 export function isSamePeriod(now: ModelPeriod | undefined, taken: ModelPeriod | undefined): "yes" | "no" | "either" {
   if (now === undefined || taken === undefined) return now === taken ? "yes" : "no";
@@ -172,8 +179,9 @@ function filledAtMs(
   atMs: number,
   calendar: Calendar,
 ): number {
-  const { soft, schedule, reset, resetAfterMs } = limit;
-  if (soft || schedule !== undefined) return atMs;
+  const { soft, schedule, reset, resetAfterMs, holdMs } = limit;
+  // What is held is kept as such, until it ends.
+  if (soft || schedule !== undefined || holdMs !== undefined) return atMs;
   if (reset !== undefined) return calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
   if (resetAfterMs !== undefined) return windowStartMs === undefined ? atMs : windowStartMs + resetAfterMs;
   // Beyond all dates it is for ever.
@@ -192,7 +200,7 @@ interface Replaced {
 /** By when it surely is, also for a store that counts its debt, or knows the largest of its windows. */
 function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
   const [limit, { level, brim, inForce, windowStartMs }, atMs, calendar] = asked;
-  if (limit.soft) return atMs;
+  if (limit.soft || limit.holdMs !== undefined) return atMs;
   if (limit.reset !== undefined) return calendar.nextReset(limit.reset.cron, limit.reset.tz ?? "UTC", atMs);
   if (limit.resetAfterMs !== undefined) return windowStartMs === undefined ? atMs : windowStartMs + limit.resetAfterMs;
   if (limit.schedule !== undefined) return Number.POSITIVE_INFINITY;
@@ -202,7 +210,8 @@ function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
 }
 
 /** Quotas of one rule count on in the same period. */
-export function ruleOf({ reset, resetAfterMs }: Limit): string {
+export function ruleOf({ reset, resetAfterMs, holdMs }: Limit): string {
+  if (holdMs !== undefined) return "slots";
   if (reset !== undefined) return `${reset.cron} ${reset.tz ?? "UTC"}`;
   return resetAfterMs === undefined ? "drip" : "session";
 }

@@ -2,6 +2,7 @@ import type { Terms } from "../bucket/balance.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
 import type { ModelLimit } from "./model.ts";
+import type { StoredSlice } from "./model-holds.ts";
 
 /** A bucket as a store has it. */
 export interface StoredBucket {
@@ -21,6 +22,8 @@ export interface StoredLimit {
   readonly quota:
     | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
     | undefined;
+  /** Slots that are held; absent: none. */
+  readonly slices?: readonly StoredSlice[];
 }
 
 /** What a stored limit goes by, in words to be compared with those of the model. */
@@ -74,6 +77,7 @@ export function problemsOf(
   if (limit.configured !== configured) {
     problems.push(`the limit ${name} is ${limit.configured ? "" : "not "}configured`);
   }
+  problems.push(...model.held.problems(limit.slices ?? []).map((problem) => `of ${name} ${problem}`));
   const held = storedMilli(limit, epochMs, readingMs);
   model.agreeOn(limit.quota?.windowStartMs, held, readingMs);
   const [is, due] = [storedTerms(limit), modelTerms(model)];

@@ -43,6 +43,13 @@ export function partOf(whole: InForce, part: ModelPart | undefined): InForce {
   return { ...whole, capacity: shareOf(whole.capacity, part), refill: shareOf(whole.refill, part) };
 }
 
+/** The terms, where a millisecond of refill is whole in these units. */
+export function exactTerms(inForce: InForce, unitsPerMilli: bigint): InForce {
+  const { periodMs } = inForce;
+  if (unitsPerMilli % BigInt(periodMs) === 0n) return inForce;
+  throw new RangeError(`A refill period of ${periodMs} ms is not exact in this model; name it among its periods.`);
+}
+
 /** The next instant after `atMs` at which another window may begin. */
 export function windowChangeAfter({ schedule = [] }: Limit, atMs: number, calendar: Calendar): number {
   return Math.min(Infinity, ...schedule.map(({ cron, tz = "UTC" }) => calendar.nextChange(cron, tz, atMs)));

@@ -1,5 +1,6 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
+import { type HeldSlots, ModelStanding, type SlotWrite } from "./model-holds.ts";
 import {
   divisor,
   floorDiv,
@@ -15,12 +16,13 @@ import {
   pastUntil,
   pastWith,
   periodBegun,
-  resetAfter,
+  periodEnd,
   ruleOf,
   type WriteKind,
 } from "./model-period.ts";
 import {
   capacityMost,
+  exactTerms,
   type InForce,
   inForceAt,
   lesser,
@@ -43,7 +45,7 @@ const MOST = 9_000_000_000_000_000n;
  * every run of writes is here the definition of the level; that is what makes it an oracle. Time is walked from one
  * boundary to the next: at a window's the terms change, at a reset the list is thrown away.
  */
-export class ModelLimit {
+export class ModelLimit extends ModelStanding {
   readonly #calendar: Calendar;
   readonly #periodsMs: readonly number[];
   /** One millitoken in units: a multiple of every refill period, so that a millisecond of refill is whole. */
@@ -53,14 +55,11 @@ export class ModelLimit {
   #limit: Limit;
   #marks: Mark[] = [];
   #inForce: InForce;
-  /** Readings before it count as it; all boundaries up to it have been passed. */
-  #epochMs: number;
   #drippedBefore = 0n;
   #sinceMs: number;
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
-  #past: Past = NO_PAST;
   /** A session that came about while only the store knows to the millitoken whether an earlier rule counts still. */
   #pastDoubt: PastDoubt | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
@@ -74,12 +73,12 @@ export class ModelLimit {
     periodsMs: readonly number[] = PERIODS_MS,
     part?: ModelPart,
   ) {
+    super(atMs);
     this.#calendar = calendar;
     this.#part = part;
     this.#periodsMs = periodsMs;
     this.#unitsPerMilli = periodsMs.map(BigInt).reduce((all, one) => (all * one) / divisor(all, one), 1n);
     this.#limit = limit;
-    this.#epochMs = atMs;
     this.#sinceMs = atMs;
     this.#inForce = this.#inForceAt(atMs);
     this.#period = this.#begun();
@@ -92,7 +91,7 @@ export class ModelLimit {
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
     model.#toppedUp = BigInt(toppedUpMilli);
     // Which rules it went by before is the store's to say.
-    model.#past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
+    model.past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
     const begun = model.#begun();
     const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
     model.#period = { ...begun, ...goneOn(same), windowStartMs, allowed: BigInt(tokensMilli) };
@@ -100,6 +99,26 @@ export class ModelLimit {
     const brim = BigInt(tokensMilli) * model.#unitsPerMilli + fraction;
     model.#marks = [{ dripped: model.#dripped(atMs), brim, takenBefore: 0n, spends: true }];
     return model;
+  }
+
+  /** What earlier rules have to say if this one is replaced now. */
+  get pastIfChanged(): Past {
+    const [level, { windowStartMs }] = [this.levelMilli(this.epochMs), this.#period];
+    const held = { level, brim: this.brimMilli, inForce: this.#inForce, windowStartMs };
+    return pastWith(this.past, this.#limit, held, this.epochMs, this.#calendar);
+  }
+
+  /** It goes on in the place of a limit of another kind. */
+  goOn(held: HeldSlots, past: Past): void {
+    [this.held, this.past] = [held, past];
+    this.#period = { ...this.#period, began: "changed", byHand: this.epochMs };
+  }
+
+  /** Empty from now on, in a period that has begun. */
+  spendAll(): void {
+    this.#mark(this.epochMs, 0n, false);
+    this.#period.allowed = 0n;
+    this.#open(1, this.epochMs);
   }
 
   /** As it is configured. */
@@ -139,11 +158,11 @@ export class ModelLimit {
 
   /** When time will do something other than drip. */
   get nextBoundaryMs(): number {
-    return Math.min(this.#nextResetMs, windowChangeAfter(this.#limit, this.#epochMs, this.#calendar));
+    return Math.min(this.#nextResetMs, windowChangeAfter(this.#limit, this.epochMs, this.#calendar));
   }
 
   /** Takes, debits and give-backs in the order in which the store applied them; `readingMs` is the writer's clock. */
-  write(kind: WriteKind, milli: number, readingMs: number): void {
+  write(kind: WriteKind, milli: number, readingMs: number, _slot?: SlotWrite): void {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
@@ -160,20 +179,19 @@ export class ModelLimit {
   /** The limit is another one from now on: what is there is kept, as far as there is room in both. */
   change(limit: Limit): void {
     const [before, brim] = [this.#limit, this.brimMilli];
-    const level = this.levelMilli(this.#epochMs);
+    const level = this.levelMilli(this.epochMs);
     const [{ windowStartMs }, byHand] = [this.#period, this.period?.byHand ?? 0];
-    const held = { level, brim, inForce: this.#inForce, windowStartMs };
-    this.#past = pastWith(this.#past, before, held, this.#epochMs, this.#calendar);
+    this.past = this.pastIfChanged;
     // Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken.
-    const { filledAtMs, filledByMs } = this.#past;
-    const past = filledByMs <= this.#epochMs ? "gone" : filledAtMs > this.#epochMs ? "there" : "doubtful";
+    const { filledAtMs, filledByMs } = this.past;
+    const past = filledByMs <= this.epochMs ? "gone" : filledAtMs > this.epochMs ? "there" : "doubtful";
     const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
-    this.#drippedBefore = this.#dripped(this.#epochMs);
-    this.#sinceMs = this.#epochMs;
+    this.#drippedBefore = this.#dripped(this.epochMs);
+    this.#sinceMs = this.epochMs;
     this.#limit = limit;
-    this.#inForce = this.#inForceAt(this.#epochMs);
+    this.#inForce = this.#inForceAt(this.epochMs);
     if (limit.resetAfterMs !== undefined && wasClosed && past === "gone") {
-      this.#renew(this.#epochMs);
+      this.#renew(this.epochMs);
       return;
     }
     if (!this.#resets) this.#toppedUp = 0n;
@@ -181,33 +199,28 @@ export class ModelLimit {
       // It began in the middle of something else: until its first reset there is what it held then, to the millitoken.
       const isForgiven = before.soft && !limit.soft && level < 0n;
       const allowed = isForgiven ? 0n : lesser(level, lesser(brim, this.brimMilli)) + 1n;
-      this.#period = { ...this.#begun(), began: "changed", allowed, byHand: Math.max(this.#epochMs, byHand + 1) };
+      this.#period = { ...this.#begun(), began: "changed", allowed, byHand: Math.max(this.epochMs, byHand + 1) };
     }
     if (limit.soft) this.#period.unbounded = true;
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
     if (before.soft && !limit.soft && level < 0n) {
       this.#marks = [];
-      this.#mark(this.#epochMs, 0n, false);
+      this.#mark(this.epochMs, 0n, false);
     }
-    this.#mark(this.#epochMs, lesser(brim, this.brimMilli), false);
+    this.#mark(this.epochMs, lesser(brim, this.brimMilli), false);
     if (limit.resetAfterMs === undefined) return;
-    if (this.#nextResetMs <= this.#epochMs) this.#renew(this.#epochMs);
+    if (this.#nextResetMs <= this.epochMs) this.#renew(this.epochMs);
     // What is not full has begun, and so has what an earlier rule has something to say to.
-    else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n || past !== "gone") {
-      this.#period.windowStartMs ??= this.#epochMs;
+    else if (this.levelMilli(this.epochMs) < this.brimMilli || this.#toppedUp > 0n || past !== "gone") {
+      this.#period.windowStartMs ??= this.epochMs;
     }
     if (past === "doubtful" && this.#toppedUp === 0n && windowStartMs === undefined) {
-      this.#pastDoubt = { wasClosed, granted: this.#period.granted, atMs: this.#epochMs };
+      this.#pastDoubt = { wasClosed, granted: this.#period.granted, atMs: this.epochMs };
     }
     const missing = this.brimMilli - level;
     if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) {
-      this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.#epochMs : undefined };
+      this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.epochMs : undefined };
     }
-  }
-
-  /** A store may have this one or the other, which stands alike: then it may remember the rules of the other, too. */
-  mayRemember(other: ModelLimit): void {
-    this.#past = { ...this.#past, filledByMs: Math.max(this.#past.filledByMs, other.#past.filledByMs) };
   }
 
   /** Whether only the store can say how it stands, until it was looked at. */
@@ -231,23 +244,24 @@ export class ModelLimit {
     const granted = period.granted - past.granted;
     const bought = this.#toppedUp;
     if (wasClosed && storedMilli > this.levelMilli(readingMs) + 1n) {
-      this.#renew(this.#epochMs);
+      this.#renew(this.epochMs);
       const { allowed, unbounded } = this.#period;
       // What was taken since is of this period: leases know it by the object.
       this.#period = Object.assign(period, { allowed, unbounded, granted: 0n, windowStartMs: undefined });
       this.topUp(Number(bought), readingMs);
       if (granted > 0n) this.write("take", Number(granted), readingMs);
     }
-    const starts = granted > 0n || bought > 0n ? [atMs, Math.max(readingMs, this.#epochMs)] : [atMs, undefined];
+    const starts = granted > 0n || bought > 0n ? [atMs, Math.max(readingMs, this.epochMs)] : [atMs, undefined];
     if (starts.includes(windowStartMs)) this.#period.windowStartMs = windowStartMs;
   }
 
   /** Time has acted up to an instant, and earlier readings count as that one. */
   advance(toMs: number): void {
-    while (this.#epochMs < toMs) {
+    while (this.epochMs < toMs) {
       const nextMs = this.nextBoundaryMs;
       const resets = nextMs === this.#nextResetMs;
-      this.#epochMs = Math.min(nextMs, toMs);
+      this.epochMs = Math.min(nextMs, toMs);
+      this.held.end(this.epochMs);
       if (nextMs > toMs) return;
       const brim = this.brimMilli;
       this.#drippedBefore = this.#dripped(nextMs);
@@ -284,10 +298,10 @@ export class ModelLimit {
   /** Full for everybody, also for a clock that is behind: an operator begins anew, or the request that opened it never was. */
   begin(by: "hand" | "undoing"): void {
     const { byHand } = this.#period;
-    this.#renew(this.#epochMs);
+    this.#renew(this.epochMs);
     this.#period.byHand = !this.#resets ? 0 : by === "hand" ? byHand + 1 : byHand;
     // The count tells what was taken before from what is taken after, so it is kept to the end of the period.
-    this.#past = by === "hand" && this.#limit.reset ? pastUntil(this.#period.untilMs) : NO_PAST;
+    this.past = by === "hand" && this.#limit.reset ? pastUntil(this.#period.untilMs) : NO_PAST;
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */
@@ -299,7 +313,7 @@ export class ModelLimit {
 
   /** How much a limit that drips has room for at an instant, after all windows until then; it stays as it is. */
   roomMilli(atMs: number): bigint {
-    const ahead = new ModelLimit(this.#limit, this.#epochMs, this.#calendar, this.#periodsMs, this.#part);
+    const ahead = new ModelLimit(this.#limit, this.epochMs, this.#calendar, this.#periodsMs, this.#part);
     ahead.#marks = [...this.#marks];
     ahead.#inForce = this.#inForce;
     ahead.#drippedBefore = this.#drippedBefore;
@@ -324,8 +338,9 @@ export class ModelLimit {
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
     // A clock behind the epoch counts as the epoch.
-    const isPast = this.#past.filledAtMs <= Math.max(readingMs, this.#epochMs);
-    if (!isPast && this.levelMilli(readingMs) < this.#past.brim) return false;
+    const isPast = this.past.filledAtMs <= Math.max(readingMs, this.epochMs);
+    if (!isPast && this.levelMilli(readingMs) < this.past.brim) return false;
+    if (this.held.milliAfter(Math.max(readingMs, this.epochMs)) > 0n) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined || this.#mayBeClosed;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
@@ -341,7 +356,7 @@ export class ModelLimit {
     const [past, other] = [this.#pastDoubt, this.#otherStart];
     if (this.#toppedUp > 0n || (past !== undefined && this.#period.granted > past.granted)) return false;
     if (other !== undefined && other.windowStartMs === undefined) return true;
-    return past !== undefined && (past.wasClosed || this.levelMilli(this.#epochMs) >= this.brimMilli);
+    return past !== undefined && (past.wasClosed || this.levelMilli(this.epochMs) >= this.brimMilli);
   }
 
   get #resets(): boolean {
@@ -349,14 +364,11 @@ export class ModelLimit {
   }
 
   get #nextResetMs(): number {
-    const { resetAfterMs } = this.#limit;
-    const { windowStartMs } = this.#period;
-    if (windowStartMs !== undefined && resetAfterMs !== undefined) return windowStartMs + resetAfterMs;
-    return resetAfter(this.#limit, this.#epochMs, this.#calendar);
+    return periodEnd(this.#limit, this.#period, this.epochMs, this.#calendar);
   }
 
   #begun(): ModelPeriod {
-    return periodBegun(this.#limit, this.brimMilli, this.#epochMs, this.#calendar);
+    return periodBegun(this.#limit, this.brimMilli, this.epochMs, this.#calendar);
   }
 
   /** Nothing of what was before counts any more. */
@@ -371,7 +383,7 @@ export class ModelLimit {
 
   #open(milli: number, readingMs: number): void {
     if (this.#limit.resetAfterMs === undefined || milli === 0) return;
-    const windowStartMs = Math.max(readingMs, this.#epochMs);
+    const windowStartMs = Math.max(readingMs, this.epochMs);
     if (this.#otherStart !== undefined) this.#otherStart.windowStartMs ??= windowStartMs;
     this.#period.windowStartMs ??= windowStartMs;
   }
@@ -387,14 +399,11 @@ export class ModelLimit {
 
   #dripped(readingMs: number): bigint {
     const { refill, periodMs } = this.#inForce;
-    const passedMs = Math.max(readingMs, this.#epochMs) - this.#sinceMs;
+    const passedMs = Math.max(readingMs, this.epochMs) - this.#sinceMs;
     return this.#drippedBefore + (BigInt(passedMs) * refill * this.#unitsPerMilli) / BigInt(periodMs);
   }
 
   #inForceAt(atMs: number): InForce {
-    const inForce = partOf(inForceAt(this.#limit, atMs, this.#calendar), this.#part);
-    const { periodMs } = inForce;
-    if (this.#unitsPerMilli % BigInt(periodMs) === 0n) return inForce;
-    throw new RangeError(`A refill period of ${periodMs} ms is not exact in this model; name it among its periods.`);
+    return exactTerms(partOf(inForceAt(this.#limit, atMs, this.#calendar), this.#part), this.#unitsPerMilli);
   }
 }

@@ -10,6 +10,7 @@ import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
 import { checkShadowed, checkUnexceeded, passedProblem } from "./shadow-checks.ts";
+import { isOfSlots, isTooLong } from "./slot-work.ts";
 import { beyondAmounts, partsOf } from "./truth-charges.ts";
 
 /** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
@@ -41,6 +42,7 @@ export function isExpected(scene: Scene, error: unknown): boolean {
   if (signal?.aborted && error === signal.reason) return true;
   // A client that never met a fault may not find the store unavailable, unless it took all the time there was.
   if (error instanceof RateLimiterUnavailable) return client.faults > 0 || hasTakenAll(scene);
+  if (isOfSlots(scene, error)) return true;
   if (!(error instanceof LimiterError)) return false;
   return EXPECTED_CODES.has(error.code) || (error.code === "amount_invalid" && isBeyondAmounts(operation.request));
 }
@@ -63,7 +65,8 @@ function hasTakenAll({ client, operation, around }: Scene): boolean {
 const DRIFT = 0.001;
 
 /** Whether an acquire may end with this. */
-export function checkRejected({ client, operation, around }: Scene, request: AcquireRequest, error: unknown): void {
+export function checkRejected(scene: Scene, request: AcquireRequest, error: unknown): void {
+  const { client, operation, around } = scene;
   const { journal, truth, clock } = around;
   if (error instanceof RateLimiterUnavailable && client.onUnavailable === "allow") {
     journal.violation(`${operation.name} was stopped by an outage: ${error.stack}`);
@@ -74,7 +77,7 @@ export function checkRejected({ client, operation, around }: Scene, request: Acq
     if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
     journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
   }
-  if (client.hidden || !(error instanceof ValidationError)) return;
+  if (client.hidden || !(error instanceof ValidationError) || isTooLong(scene, request, error)) return;
   journal.count("requests told off");
   // Whoever can tell that configuration changed is not told off by what it was; once the store was asked, by what it was
   // when the store answered.
@@ -154,6 +157,13 @@ export function checkClosed(scene: Scene): void {
       if (problem !== undefined) around.journal.violation(problem);
       continue;
     }
+    // Slots go back when a lease is settled; what else it holds stays.
+    const slots = operation.slotsOf(bucketId, limit);
+    if (slots === "all" && net !== 0)
+      around.journal.violation(
+        `${operation.name} was settled, but ${net} slots of ${limit} are held on ${shownKey(bucketId)}`,
+      );
+    if (slots !== "none" || level?.set.limits.some((one) => one.name === limit && one.holdMs !== undefined)) continue;
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
@@ -169,6 +179,8 @@ export function checkClosed(scene: Scene): void {
         `${operation.name} was told of ${first + more * 1000} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
       );
     }
+    // Where the nearest bucket counts it by slots, what the lease has used is told by those.
+    if (held.some(({ bySlots }) => bySlots)) continue;
     if (net === due || held.some(({ nearest }) => operation.uncertain.has(nearest))) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
@@ -203,13 +215,24 @@ function heldOn(
   operation: Operation,
   lease: Lease,
   { resource, isFurther, bucketId, limit }: LeasedOn & { readonly bucketId: string; readonly limit: string },
-): { readonly resource: string; readonly measure: string; readonly tokens: number; readonly nearest: string } {
+): {
+  readonly resource: string;
+  readonly measure: string;
+  readonly tokens: number;
+  readonly nearest: string;
+  readonly bySlots: boolean;
+} {
   const levels = levelsOf(lease, resource);
   const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
-  if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "" };
+  if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "", bySlots: false };
+  const counts = (one: Limit) => measureOf(one) === measure;
   const nearest = nearestOf(operation, levels, measure);
   const tokens = lease.resource(resource).consumed[measure] ?? 0;
-  return { resource, measure, tokens, nearest: nearest?.bucket.id ?? "" };
+  const id = nearest?.bucket.id ?? "";
+  const bySlots = (nearest?.link.charged.limits ?? []).some(
+    (one) => counts(one) && (one.holdMs !== undefined || operation.slotsOf(id, one.name) !== "none"),
+  );
+  return { resource, measure, tokens, nearest: id, bySlots };
 }
 
 /** The levels of a lease on one resource, with the limits that it goes by. */
@@ -248,6 +271,8 @@ export function checkBelief(operation: Operation): string | undefined {
   }
   for (const { bucketId, limit, tokens } of believed.values()) {
     const net = operation.net(bucketId, limit);
+    // What it has used of slots is told after they went back, too.
+    if (lease.status !== "open" && operation.slotsOf(bucketId, limit) !== "none") continue;
     if (tokens * 1000 > net) return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
   }
   return undefined;

@@ -4,7 +4,15 @@ import type { OnUnavailable } from "../../src/domain/config.ts";
 import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { Limiter } from "../../src/engine/limiter.ts";
 import type { EngineDeps } from "../../src/engine/settings.ts";
-import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
+import type {
+  Answer,
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  TakeReply,
+  WriteReply,
+} from "../../src/ports/bucket-store.ts";
 import type { Channel, Events, RefusedEvent, ThresholdEvent } from "../../src/ports/events.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Store } from "../../src/ports/store.ts";
@@ -199,7 +207,9 @@ export class Client {
           : {
               takeSync: (claims: readonly Claim[], context: Parameters<typeof takeSync>[1]) => {
                 this.#planned(claims, context);
-                return takeSync(claims, context);
+                const reply = takeSync(claims, context);
+                if (reply !== "stale") ticketed(claims, reply);
+                return reply;
               },
             }),
         ...(takeOne === undefined
@@ -208,11 +218,19 @@ export class Client {
               takeOne: (of: LimitedBucket, take: readonly Amount[], nowMs: number, generation: number | undefined) => {
                 const answer = takeOne(of, take, nowMs, generation);
                 // Otherwise it is asked once more, the long way.
-                if (answer !== undefined) this.#planned([{ ...of, take, bypass: false }], { nowMs, timeoutMs: 0 });
+                if (answer === undefined) return undefined;
+                const claim = { ...of, take, bypass: false };
+                this.#planned([claim], { nowMs, timeoutMs: 0 });
+                ticketed([claim], [answer]);
                 return answer;
               },
             }),
-        debit: (held, ...rest) => heard(buckets.debit(held, ...rest), (reply) => debited(held, reply)),
+        debit: (held, amounts, context) =>
+          heard(buckets.debit(held, amounts, context), (reply) => {
+            if (reply.kind === "applied" && reply.ticket !== undefined)
+              currentOperation()?.ticketed(held.bucket, amounts, reply.ticket);
+            debited(held, reply);
+          }),
         credit: (held, ...rest) => heard(buckets.credit(held, ...rest), (reply) => written(held, reply)),
       }),
       config: overriding(config, {
@@ -233,6 +251,7 @@ export class Client {
   #answered(claims: readonly Claim[], reply: TakeReply): void {
     if (reply === "stale") return;
     const operation = currentOperation();
+    ticketed(claims, reply);
     if (operation !== undefined) {
       operation.short = claims.filter((_, i) => reply[i]?.kind === "short");
       operation.sights = reply.map((answer, i) => ({
@@ -269,6 +288,14 @@ export class Client {
     if (this.#around.truth.explains(operation.request, claims, sinceMs)) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
+  }
+}
+
+function ticketed(claims: readonly Claim[], reply: readonly Answer[]): void {
+  const operation = currentOperation();
+  for (const [i, answer] of reply.entries()) {
+    const { bucket, take } = claims[i] as Claim;
+    if (answer.kind === "taken") operation?.ticketed(bucket, take, answer.ticket);
   }
 }
 

@@ -15,11 +15,13 @@ import { Deadlines } from "./conditional-deadlines.ts";
 import { type Lending, lent } from "./conditional-lending.ts";
 import type { Buckets, Process } from "./conditional-process.ts";
 import { type Open, RefusalWatch } from "./conditional-refusals.ts";
+import { ConditionalSlots, lastingProblems } from "./conditional-slots.ts";
 import type { Journal } from "./journal.ts";
 import { type CountedClaim, currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
 import type { ShadowWatch } from "./shadow-watch.ts";
+import { endsIn } from "./slot-records.ts";
 import { readAnew } from "./ticket-text.ts";
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
@@ -47,6 +49,8 @@ export interface Asked {
   faultsWhenLate?: number;
   /** How many late answers told that it landed. */
   heardLate?: number;
+  /** Of a give-back: slots that come back were used. */
+  slotsUsed?: boolean;
   /** The answer to a write that gave it back was lost. */
   isBackLost?: boolean;
 }
@@ -61,6 +65,7 @@ export class ConditionalCalls {
   /** By the amounts of a claim, and its bucket. */
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new PinBook();
+  readonly slots: ConditionalSlots;
   readonly #refusals: RefusalWatch;
   readonly #deadlines: Deadlines;
   /** Every claim that was ever sent. */
@@ -70,6 +75,7 @@ export class ConditionalCalls {
 
   constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending, shadows: ShadowWatch) {
     this.#journal = journal;
+    this.slots = new ConditionalSlots(journal);
     this.#refusals = new RefusalWatch(journal, nowMs, buckets);
     this.#deadlines = new Deadlines(journal, nowMs);
     this.#buckets = buckets;
@@ -182,7 +188,9 @@ export class ConditionalCalls {
         if (answer instanceof Promise) void answer.then(over, over);
         else over();
         return heard(answer, (reply) => {
-          if (reply.kind === "applied") this.#ticketed(held, asked, reply.ticket);
+          if (reply.kind !== "applied") return;
+          this.#ticketed(held, asked, reply.ticket);
+          if (!held.bypass && reply.ticket !== undefined) this.slots.heard(held.bucket.id, reply.ticket, amounts);
         });
       },
       credit: (given, amounts, context) => {
@@ -193,6 +201,8 @@ export class ConditionalCalls {
         if (giver !== process) this.#journal.count("give-backs by another process");
         // What this one remembers of the bucket, it remembers.
         if (giver !== process && asked.operation !== undefined) asked.operation.faults++;
+        asked.slotsUsed = context.slotsUsed === true;
+        if (!held.bypass) this.slots.gone(held.bucket.id, held.ticket, amounts);
         const { id } = held.bucket;
         const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
         const watch = this.#giving(id, amounts, asked.readingMs);
@@ -205,6 +215,15 @@ export class ConditionalCalls {
           this.#credited(held, asked, reply, before);
           if (reply.kind !== "applied" || held.bypass) return;
           for (const problem of watch.problems()) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+        });
+      },
+      renew: (given, amounts, context) => {
+        const held = readAnew(given);
+        const asked = this.#note(held, process, context.nowMs, undefined);
+        const answer = this.#deadlines.watched("renewal", process, context, store.renew(held, amounts, context));
+        return heard(answer, (reply) => {
+          this.#journal.count(`renewals ${reply.kind}`);
+          if (reply.kind === "renewed") this.#renewed(held, amounts, asked, reply.ticket);
         });
       },
       topUp: (operation, amounts) =>
@@ -254,10 +273,7 @@ export class ConditionalCalls {
     const unsure = reply.some((answer) => answer.kind === "unseen" || "seenAtMs" in answer);
     for (const [i, answer] of reply.entries()) {
       this.#journal.count(`claims ${answer.kind}`);
-      if (answer.kind === "taken") {
-        this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
-        this.#passed(claims[i] as Claim, asked[i] as Asked, answer);
-      }
+      if (answer.kind === "taken") this.#granted(claims[i] as Claim, asked[i] as Asked, answer);
       if (answer.kind === "contended")
         for (const { operation } of asked) if (operation !== undefined) operation.faults++;
     }
@@ -275,6 +291,32 @@ export class ConditionalCalls {
     const isRight = passed.every((name) => told.includes(name)) && (counted?.isLost || told.length === passed.length);
     if (isRight || operation?.uncertain.has(id)) return;
     this.#journal.violation(`${shownKey(id)}: told to have passed by [${told}], and it was [${passed}]`);
+  }
+
+  #granted(claim: Claim, asked: Asked, answer: TakenAnswer): void {
+    this.#ticketed(claim, asked, answer.ticket);
+    const { id } = claim.bucket;
+    for (const problem of lastingProblems(claim, asked, answer)) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+    this.#passed(claim, asked, answer);
+    if (!claim.bypass) this.slots.heard(id, answer.ticket, claim.take);
+  }
+
+  #renewed(held: Held, amounts: readonly Amount[], { pins, process }: Asked, ticket: Ticket): void {
+    const { id } = held.bucket;
+    for (const one of pins) {
+      const problems = this.#pins.note(id, ticket, one, this.#buckets.removals(id));
+      for (const problem of problems) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+    }
+    if (pins.length === 0)
+      this.#journal.violation(`${process.id} was told of a renewal of ${shownKey(id)} that was not made`);
+    const [before, after] = [endsIn(held.ticket), endsIn(ticket)];
+    for (const [limit, endMs] of before) {
+      if ((after.get(limit) ?? 0) >= endMs || held.ticket.pins.filter((pin) => pin.limit === limit).length > 1)
+        continue;
+      this.#journal.violation(`a renewal shortened a hold of ${limit} on ${shownKey(id)}`);
+    }
+    this.slots.gone(id, held.ticket, amounts);
+    this.slots.heard(id, ticket, amounts);
   }
 
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {

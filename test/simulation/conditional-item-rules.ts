@@ -4,12 +4,13 @@ import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/item/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Asked } from "./conditional-calls.ts";
+import { isOfSlots } from "./conditional-slots.ts";
 import { shownKey } from "./operation.ts";
 
 /** One of the parts of a write, and who asked for it. */
 export interface Part {
   readonly of: Claim | Held;
-  readonly kind: "take" | "debit" | "credit";
+  readonly kind: "take" | "debit" | "credit" | "renew";
   readonly amounts: WriteTrace["parts"][number]["amounts"];
   readonly asked: Asked | undefined;
   /** Of a give-back that takes the request back, too. */
@@ -27,10 +28,10 @@ const NONCE = /^n[0-9a-f]$/;
 const STAMPS: readonly string[] = [VU, BN, DISABLED, BYPASS];
 
 /** Attributes that may change while the epoch stays. */
-const COUNTED = /^(b_.*_(tk|tc|by|od|wr)|b_rq|ttl|lw|n[0-9a-f])$/;
+const COUNTED = /^(b_.*_(tk|tc|by|od|wr|hu|h[0-7])|b_rq|ttl|lw|n[0-9a-f])$/;
 
 /** Attributes of the hour beside the open one: they may be removed. */
-const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op|wv))$/;
+const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op|wv|hv))$/;
 
 /** The epoch never goes back, and moves on whenever anything changes that is relative to it. */
 export function epochProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
@@ -116,9 +117,10 @@ export function writtenProblems(
 ): string[] {
   const [was, is] = [Number(before?.[LW] ?? 0), Number(after[LW] ?? 0)];
   const epochMs = Number(before?.[RF] ?? 0);
+  const spends = (kind: Part["kind"]) => kind === "take" || kind === "debit";
   // What passed by a shadow was decided by its limits, too.
   const takes = parts.some(
-    ({ of, kind, amounts, passed = [] }) => kind !== "credit" && !of.bypass && [...amounts, ...passed].some(isSome),
+    ({ of, kind, amounts, passed = [] }) => spends(kind) && !of.bypass && [...amounts, ...passed].some(isSome),
   );
   if (form !== "take" || !takes) return was === is ? [] : [`lw went from ${was} to ${is} with nothing taken`];
   // A write that did not know of a later one may put it back: readings are in no order. One behind the epoch counts as the epoch.
@@ -145,6 +147,13 @@ export function vuProblems(
   return [`vu is ${vu}, not ${model.nextBoundaryMs}`];
 }
 
+/** What a part counts: nothing where it renews, and slots stay counted that were used. */
+export function countedIn({ kind, of, amounts, asked }: Part): Part["amounts"] {
+  if (kind === "renew") return [];
+  const keeps = kind === "credit" && asked?.slotsUsed === true && !of.bypass;
+  return keeps ? amounts.filter((amount) => amount.milli === 0 || !isOfSlots(of, amount)) : amounts;
+}
+
 /** Counters tell what was used, net. */
 export function counterProblems(
   model: ModelBucket,
@@ -160,8 +169,9 @@ export function counterProblems(
     }
     const is = Number(after[tc] ?? 0) - (isRolled ? 0 : Number(before?.[tc] ?? 0));
     let due = 0;
-    for (const { kind, amounts } of parts) {
-      for (const { limit, milli } of amounts) if (limit === name) due += kind === "credit" ? -milli : milli;
+    for (const part of parts) {
+      for (const { limit, milli } of countedIn(part))
+        if (limit === name) due += part.kind === "credit" ? -milli : milli;
     }
     // Beyond, the numbers of this table are not exact.
     const most = Math.max(...[before?.[tc], after[tc], due].map((count) => Math.abs(Number(count ?? 0))));

@@ -82,7 +82,7 @@ export class PromiseLedger {
   wrote(write: LimitWrite): string[] {
     const { limit } = write;
     if (limit.reset !== undefined) return this.#metered(write);
-    if (limit.resetAfterMs === undefined && !limit.soft) return this.#dripped(write);
+    if (limit.resetAfterMs === undefined && limit.holdMs === undefined && !limit.soft) return this.#dripped(write);
     this.forget(write.bucketId, limit.name);
     return [];
   }

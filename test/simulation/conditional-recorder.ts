@@ -15,6 +15,7 @@ import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { ConditionalCalls } from "./conditional-calls.ts";
 import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
 import {
+  countedIn,
   counterProblems,
   cutProblems,
   epochProblems,
@@ -36,6 +37,7 @@ import { Purchased } from "./conditional-operations.ts";
 import type { Process } from "./conditional-process.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countedApart, countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { isOfSlots, slotsBack, slotsEnded, slotsRenewed } from "./conditional-slots.ts";
 import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./conditional-usage.ts";
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
@@ -46,6 +48,7 @@ import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
 import { passedApart, passedCountProblems, splitProblems } from "./shadow-items.ts";
 import { ShadowWatch } from "./shadow-watch.ts";
+import { slotsBefore } from "./slot-records.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 
@@ -156,6 +159,7 @@ export class ConditionalRecorder {
     } catch (error) {
       this.#context.journal.violation(`the recorder failed: ${error instanceof Error ? error.stack : error}`);
     }
+    this.#calls.slots.changed(changes);
     for (const { bucket } of new Map(changes.map(({ key }) => [key.bucket.id, key])).values()) {
       this.#calls.moved(bucket.id);
       const shards = this.#shardsOf(bucket.id).map(({ model }) => model);
@@ -225,6 +229,7 @@ export class ConditionalRecorder {
     }
     const model = this.#modelFor(key, before, parts, readingMs);
     if (model === undefined) return;
+    const slots = slotsBefore(key.bucket, model);
     this.#tell(key, epochProblems(before, after, trace));
     const newest = newestOf(parts);
     if (spends && newest !== undefined) this.#brought(key, model, newest, { readingMs, trace, before });
@@ -250,8 +255,9 @@ export class ConditionalRecorder {
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
       if (part.kind !== "credit" && !part.of.bypass) this.#used(key, after, part, parts.slice(i + 1), trace);
       const counted = this.#calls.countedFor(part.of);
-      this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted);
+      this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted, countedIn(part));
     }
+    slotsEnded(slots, after, this.#slotUse);
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(
       itemId(key),
@@ -270,7 +276,7 @@ export class ConditionalRecorder {
   /** What shadows made of one part of a write. They decide by the whole bucket, so none is in shards that are taken from. */
   #shadowed(key: ItemKey, model: ModelBucket, part: Part, state: StoredBucket, { readingMs: nowMs }: WriteTrace): void {
     const { of: held, kind, amounts, passed = [], asked: by } = part;
-    if (kind === "credit") return;
+    if (kind !== "take" && kind !== "debit") return;
     const shadowed = passed.map(({ limit }) => limit);
     const write = { kind, held, asked: [...amounts, ...passed], nowMs, operation: by?.operation };
     this.#tell(key, this.#shadows.wrote(write, { state, shadowed }, model));
@@ -341,6 +347,15 @@ export class ConditionalRecorder {
       () =>
         `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${trace.readingMs}: ${JSON.stringify(amounts)}`,
     );
+    if (kind === "renew") {
+      this.#tell(key, slotsRenewed(model, { of, amounts }, { ...at, key }, this.#slotUse));
+      const pins = amounts.flatMap(({ limit }) => {
+        const { period } = model.limit(limit) ?? {};
+        return period === undefined ? [] : [[limit, period] as const];
+      });
+      asked?.pins.push(new Map(pins));
+      return;
+    }
     asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
     if (asked?.operation !== undefined) {
       this.#takers.set(key.bucket.id, (this.#takers.get(key.bucket.id) ?? new Set()).add(asked.operation));
@@ -354,12 +369,25 @@ export class ConditionalRecorder {
       journal.count("claims bypassed");
       return;
     }
-    const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
+    const spent = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs, of);
+    // Of no slots there is nothing to give back, whatever its ticket says.
+    const isNamed = (name: string) => model.limit(name)?.limit.holdMs === undefined || isTaken(amounts, name);
+    const pins = spent && new Map([...spent].filter(([name]) => isNamed(name)));
     if (pins !== undefined) asked?.pins.push(pins);
     if (kind === "debit") journal.count("debits");
     if (key.bucket.resource === TOTAL_RESOURCE) journal.count(`${kind}s on totals`);
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
+      if (kind === "credit" && isOfSlots(of, amount)) {
+        slotsBack(
+          model,
+          { of, kind, amounts, asked, ...(undoes === undefined ? {} : { undoes }) },
+          amount,
+          { ...at, key },
+          this.#slotUse,
+        );
+        continue;
+      }
       if (limit === undefined) continue;
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
       let { milli } = amount;
@@ -373,6 +401,8 @@ export class ConditionalRecorder {
         if (!isOf) journal.count("give-backs that came too late");
         if (!(limit.period === undefined ? isOf : belongs(back, isOf))) continue;
       }
+      // At most so many at once is no promise about runs of writes, but about each of them.
+      if (limit.limit.holdMs !== undefined) continue;
       const { process, readingMs } = asked ?? {};
       const trueMs = process?.clock.trueMs(readingMs ?? 0) ?? Number.NEGATIVE_INFINITY;
       this.#errorMaxMs = Math.max(this.#errorMaxMs, process?.errorMaxMs() ?? 0);
@@ -397,6 +427,10 @@ export class ConditionalRecorder {
     if (kind === "credit") this.#calls.yieldedBack(of);
     if (undoes !== undefined) for (const { limit } of amounts) windowClosed(model, limit, after);
     this.#tell(key, readingProblems(asked, trace));
+  }
+
+  get #slotUse() {
+    return { usage: this.usage, calls: this.#calls, journal: this.#context.journal };
   }
 
   /** Limits come to a shard. What was taken last by other limits is on the item, or was told to be now. */
@@ -566,6 +600,10 @@ export class ConditionalRecorder {
   #tell(key: ItemKey, problems: readonly string[]): void {
     for (const problem of problems) this.#context.journal.violation(`${shownItem(key)}: ${problem}`);
   }
+}
+
+function isTaken(amounts: Part["amounts"], name: string): boolean {
+  return amounts.some(({ limit, milli }) => limit === name && milli > 0);
 }
 
 /** Whether a write changed nothing but what was told of limits. */

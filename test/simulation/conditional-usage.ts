@@ -42,9 +42,10 @@ export class AppliedUsage extends UsageLedger {
     shard: { readonly model: ModelBucket; readonly state: StoredBucket } | undefined,
     nowMs: number,
     counted: CountedClaim | undefined,
+    uses: readonly Amount[] = part.amounts,
   ): void {
     const { of, kind, amounts, passed = [] } = part;
-    if (kind === "topUp" || kind === "reset") return;
+    if (kind === "topUp" || kind === "reset" || kind === "renew") return;
     const { bypass } = of as Claim | Held;
     const isRequest = kind === "take" && amounts.length + passed.length > 0 && !this.#counted.has(of);
     if (isRequest) this.#counted.add(of);
@@ -60,7 +61,7 @@ export class AppliedUsage extends UsageLedger {
     const undone = kind === "credit" && trace !== undefined ? this.#undoneBy(of, trace, counted) : undefined;
     const requests = undone === undefined ? (isRequest ? 1 : 0) : -1;
     const hourMs = Number(after?.uh) * HOUR_MS;
-    this.count(key.bucket, amounts, {
+    this.count(key.bucket, uses, {
       sign,
       requests,
       nowMs: hourMs,
@@ -148,7 +149,7 @@ function toldFirst({ overdrafts, undone }: CountedClaim, told: readonly string[]
 export function withoutParts(state: StoredBucket, parts: readonly WriteTrace["parts"][number][]): StoredBucket {
   const moved = new Map<string, number>();
   for (const { of, kind, amounts } of parts) {
-    if ((of as Claim | Held).bypass || kind === "topUp" || kind === "reset") continue;
+    if ((of as Claim | Held).bypass || kind === "topUp" || kind === "reset" || kind === "renew") continue;
     const sign = kind === "credit" ? -1 : 1;
     for (const { limit, milli } of amounts) moved.set(limit, (moved.get(limit) ?? 0) + sign * milli);
   }

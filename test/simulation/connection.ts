@@ -73,6 +73,7 @@ export function faultyLine(shared: Store): Connector {
         take: rate,
         debit: rate,
         credit: rate,
+        renew: rate,
         resolve: rate / 2,
         look: rate / 2,
         change: rate / 2,

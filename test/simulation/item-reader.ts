@@ -2,6 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 import type { Item, ItemKey } from "../../src/ports/item-store.ts";
+import type { StoredSlice } from "../../src/testing/model-holds.ts";
 import type { StoredBucket, StoredLimit } from "../../src/testing/model-stored.ts";
 import { inForceAt, shareOf, windowChangeAfter } from "../../src/testing/model-terms.ts";
 import type { Rule } from "./promised-limit.ts";
@@ -29,7 +30,7 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
   const others = names.filter((name) => !configured.includes(name));
   const limits = [...configured, ...others].map((name): StoredLimit => {
     const limit = limitIn(item, name);
-    const isQuota = limit.reset !== undefined || limit.resetAfterMs !== undefined;
+    const isQuota = limit.reset !== undefined || limit.resetAfterMs !== undefined || limit.holdMs !== undefined;
     const of = (what: string) => numberIn(item, `b_${name}_${what}`);
     const topUpMilli = isQuota ? (of("tu") ?? 0) : 0;
     const whole = inForceAt(limit, epochMs, calendar);
@@ -49,10 +50,12 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
         refillPeriodMs: whole.periodMs,
       },
       quota: isQuota ? { windowStartMs: of("ws"), topUpMilli, resets: of("rn") ?? 0 } : undefined,
+      slices: slicesIn(item, name),
     };
   });
-  const boundaries = limits.map(({ limit, quota }) =>
+  const boundaries = limits.map(({ limit, quota, slices = [] }) =>
     Math.min(
+      ...(limit.holdMs === undefined ? [] : slices.map(({ endMs }) => endMs)),
       windowChangeAfter(limit, epochMs, calendar),
       limit.reset === undefined ? Infinity : calendar.nextReset(limit.reset.cron, limit.reset.tz ?? "UTC", epochMs),
       quota?.windowStartMs === undefined ? Infinity : quota.windowStartMs + (limit.resetAfterMs ?? Infinity),
@@ -63,6 +66,14 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
   const origin = changedMs === undefined ? read : { ...read, changedMs };
   const state = { epochMs, limits, origin, validUntilMs: Math.min(Infinity, ...boundaries) };
   return { key, item, state, shardCount };
+}
+
+/** The slots of a limit that are held, by when they end. */
+function slicesIn(item: Item, name: string): StoredSlice[] {
+  return Array.from({ length: 8 }, (_, place) => place).flatMap((place) => {
+    const endMs = numberIn(item, `b_${name}_e${place}`);
+    return endMs === undefined ? [] : [{ place, endMs, heldMilli: numberIn(item, `b_${name}_h${place}`) ?? 0 }];
+  });
 }
 
 /** The names of the limits on an item. */
@@ -76,12 +87,12 @@ function limitsIn(item: Item): string[] {
 /** A limit as an item has it: of a shard, that of the whole bucket. */
 function limitIn(item: Item, name: string): Limit {
   const of = (what: string) => numberIn(item, `b_${name}_${what}`);
-  const [cp, ra, rp, rsa] = [of("cp"), of("ra"), of("rp"), of("rsa")];
+  const [cp, ra, rp, rsa, hm] = [of("cp"), of("ra"), of("rp"), of("rsa"), of("hm")];
   const tz = String(item[`b_${name}_tz`] ?? item.sched_tz ?? "UTC");
   const counts = textIn(item, `b_${name}_ct`);
   const notifyAt = textIn(item, `b_${name}_na`)?.split(",").map(Number);
   const sched = textIn(item, `b_${name}_sched`) ?? textIn(item, "sched");
-  const rsched = rsa === undefined && ra === 0 ? textIn(item, `b_${name}_rsched`) : undefined;
+  const rsched = rsa === undefined && hm === undefined && ra === 0 ? textIn(item, `b_${name}_rsched`) : undefined;
   return {
     name,
     capacity: Number(cp) / 1000,
@@ -101,6 +112,7 @@ function limitIn(item: Item, name: string): Limit {
     ...(notifyAt === undefined ? {} : { notifyAt }),
     ...(rsched === undefined ? {} : { reset: { cron: cronIn(rsched), tz } }),
     ...(rsa === undefined ? {} : { resetAfterMs: rsa * 1000 }),
+    ...(hm === undefined ? {} : { holdMs: hm * 1000 }),
   };
 }
 

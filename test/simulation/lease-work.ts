@@ -8,6 +8,7 @@ import type { LeaseResource } from "../../src/engine/lease-resource.ts";
 import { checkAbove, isExpected, PENDING } from "./checks.ts";
 import type { Scene } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
+import { slotSteps } from "./slot-work.ts";
 
 /** What is done under a lease: more is consumed, it is adjusted and released, and time passes. */
 export async function work(scene: Scene, lease: Lease): Promise<void> {
@@ -37,6 +38,7 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   };
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
+  steps.push(...slotSteps(scene, lease));
   if (names.length > 0) {
     const negative = (tokens: Tokens): Tokens =>
       Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));

@@ -4,7 +4,8 @@ import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.t
 
 /** What kind of limit that is, for the tally. */
 export function kindIn(model: ModelBucket, name: string): string {
-  const { reset, resetAfterMs, schedule } = model.limit(name)?.limit ?? {};
+  const { reset, resetAfterMs, schedule, holdMs } = model.limit(name)?.limit ?? {};
+  if (holdMs !== undefined) return schedule === undefined ? "slots" : "slots with windows";
   const kind = reset !== undefined ? "calendar quotas" : resetAfterMs === undefined ? "what drips" : "sessions";
   return schedule === undefined ? kind : `${kind} with windows`;
 }

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Amount } from "../../src/domain/amounts.ts";
 import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
@@ -42,6 +43,7 @@ export class Operation {
   readonly #told = new Map<string, number | undefined>();
   /** Shadows that would have refused it. */
   readonly passed = new PassedBy();
+  readonly #slots = new Map<string, bigint>();
   /** Faults that hit a call of this operation. */
   faults = 0;
   /** Buckets where a write was answered as lost or as not applied: more may be charged there than it knows. */
@@ -114,6 +116,22 @@ export class Operation {
       moved[kind] += BigInt(milli);
       limits.set(limit, moved);
     }
+  }
+
+  /** It was told with a ticket which of what it took are slots. */
+  ticketed({ id }: BucketKey, amounts: readonly Amount[], { pins }: Ticket): void {
+    for (const { limit, milli } of amounts) {
+      if (milli === 0 || !pins.some((pin) => pin.limit === limit && isSlotPin(pin))) continue;
+      const key = `${id}\n${limit}`;
+      this.#slots.set(key, (this.#slots.get(key) ?? 0n) + BigInt(milli));
+    }
+  }
+
+  /** Whether what it took of a limit are slots: all of it, some, or none. */
+  slotsOf(bucketId: string, limit: string): "all" | "some" | "none" {
+    const slots = this.#slots.get(`${bucketId}\n${limit}`);
+    if (slots === undefined) return "none";
+    return slots === this.#moved.get(bucketId)?.get(limit)?.in ? "all" : "some";
   }
 
   /** Taken and debited, less what was given back. */

@@ -1,4 +1,4 @@
-import { type PeriodPin, PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type PeriodPin, PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import { storedTicket } from "../../src/domain/stored-ticket.ts";
 import type { ModelPeriod, ModelPins } from "../../src/testing/model-bucket.ts";
 
@@ -36,6 +36,8 @@ export class PinBook {
   }
 }
 
-function textOf(bucketId: string, { milli: _, ...pin }: PeriodPin): string {
+function textOf(bucketId: string, { milli: _, ...named }: PeriodPin): string {
+  // Since when slots are held tells no two pins apart: holds of one slice are one, since some time between.
+  const pin = isSlotPin(named) ? { ...named, sinceMs: 0 } : named;
   return `${bucketId} ${JSON.stringify(storedTicket({ ...PLAIN_TICKET, pins: [pin] }))}`;
 }

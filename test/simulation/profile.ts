@@ -71,6 +71,8 @@ export interface Profile {
   readonly bucketsMax?: number;
   /** How likely a request must leave something; absent: in this world none must. */
   readonly floors?: number;
+  /** How likely a request says for how long it holds slots; absent: in this world there are none. */
+  readonly slots?: number;
   /** Totals, plans, and how levels go together; absent: in this world nobody uses them. */
   readonly levels?: Levels;
 }

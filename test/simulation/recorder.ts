@@ -3,7 +3,7 @@ import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
-import type { Ticket } from "../../src/domain/give-back.ts";
+import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
@@ -11,9 +11,11 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  CreditContext,
   Held,
   MaybePromise,
   OperationReply,
+  RenewReply,
   Operation as StoreOperation,
   TakeContext,
   TakenAnswer,
@@ -35,6 +37,7 @@ import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
 import { ShadowWatch } from "./shadow-watch.ts";
+import { endsIn, SlotRecords, type SlotsBefore, slotsBefore, toldEndProblems, uncountedOf } from "./slot-records.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 import { type LateReadings, UsageLedger } from "./usage-ledger.ts";
@@ -90,6 +93,7 @@ export class Recorder {
   #deletions = 0;
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
+  readonly #slots: SlotRecords;
 
   constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, { late, marks }: Manners) {
     this.#thresholds = thresholds;
@@ -101,6 +105,10 @@ export class Recorder {
     this.#shadows = new ShadowWatch(journal);
     this.#truth = truth;
     this.#calendar = calendar;
+    this.#slots = new SlotRecords({
+      ...{ journal, usage: this.usage },
+      periodOf: ({ id }, pin) => this.#pins.of(id, { ...PLAIN_TICKET, pins: [pin] }, pin.limit).at(-1)?.period,
+    });
   }
 
   /** The store, with everything that passes through it written down. */
@@ -175,7 +183,15 @@ export class Recorder {
         const call = this.#begun(store, [held], context);
         return this.#after(
           store.credit(held, amounts, context),
-          (reply) => this.#credited(store, call, held, amounts, reply),
+          (reply) => this.#credited(store, { ...call, context }, held, amounts, reply),
+          () => this.#unheard(call, [held]),
+        );
+      },
+      renew: (held, amounts, context) => {
+        const call = this.#begun(store, [held], context);
+        return this.#after(
+          store.renew(held, amounts, context),
+          (reply) => this.#renewed(store, call, held, amounts, reply),
           () => this.#unheard(call, [held]),
         );
       },
@@ -186,7 +202,7 @@ export class Recorder {
             model.topUp(amounts, operation.nowMs);
             for (const { limit, milli } of amounts) {
               const gained = reply.amounts.find((one) => one.limit === limit)?.milli ?? 0;
-              const exact = model.limit(limit)?.period !== undefined;
+              const exact = model.limit(limit)?.period !== undefined && model.limit(limit)?.limit.holdMs === undefined;
               if (gained <= milli && (!exact || gained === milli)) continue;
               this.#journal.violation(`${milli} of ${limit} were bought, and ${gained} gained`);
             }
@@ -224,7 +240,11 @@ export class Recorder {
     const { operation, context } = call;
     const { generation } = context as TakeContext;
     const { request } = operation ?? {};
-    if (generation !== undefined && request !== undefined && !this.#truth.explains(request, claims, Infinity)) {
+    const slots = claims.map(({ bucket }) => this.#slotsBefore(call, bucket));
+    // Of a process that died on the way, nobody has compared generations.
+    const isHeard = reply.some(({ kind }) => kind !== "unavailable");
+    const isPlanned = isHeard && generation !== undefined && request !== undefined;
+    if (isPlanned && !this.#truth.explains(request, claims, Infinity)) {
       this.#journal.violation(`a plan of generation ${generation} does not follow from it: ${shownClaims(claims)}`);
     }
     if (reply.every(({ kind }) => kind === "short" || kind === "skipped") && this.#allFit(call, claims)) {
@@ -241,6 +261,17 @@ export class Recorder {
       else this.#refused(call, claim, answer);
     }
     this.#compareStored(store, claims, context.nowMs);
+    for (const before of new Map(slots.map((one) => [one.bucket.id, one])).values()) this.#ended(before, context.nowMs);
+  }
+
+  /** Of a bucket that the store has given up, nothing is left to end. */
+  #slotsBefore({ absent }: Call, bucket: BucketKey): SlotsBefore {
+    return slotsBefore(bucket, absent.has(bucket.id) ? undefined : this.#buckets.get(bucket.id)?.model);
+  }
+
+  #ended(before: SlotsBefore, nowMs: number): void {
+    const model = this.#buckets.get(before.bucket.id)?.model;
+    if (model !== undefined) this.#slots.ended(before, model, nowMs);
   }
 
   #wrote(
@@ -256,6 +287,7 @@ export class Recorder {
     const { state, ticket, shadowed = [] } = answer;
     const amounts = takenOf(asked, shadowed);
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
+    const slots = this.#slotsBefore(call, held.bucket);
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     this.usage.opened(held.bucket, nowMs);
     this.#journal.countMet(held.origin, model.metMs);
@@ -265,7 +297,7 @@ export class Recorder {
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
     this.#tell(held.bucket, this.#shadows.wrote({ ...call, kind, held, asked, nowMs }, answer, model));
     if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count(`${kind}s on totals`);
-    const spent = bypass ? undefined : model.spend(kind, amounts, nowMs);
+    const spent = bypass ? undefined : model.spend(kind, amounts, nowMs, kind === "take" ? held : undefined);
     // Of nothing there is nothing to give back, whatever its ticket says.
     const pins =
       spent && new Map([...spent].filter(([name]) => amounts.some((one) => one.limit === name && one.milli > 0)));
@@ -285,6 +317,7 @@ export class Recorder {
       overdrawn,
       passed: shadowed,
     });
+    if (!bypass) this.#tell(held.bucket, toldEndProblems(model, ticket, amounts));
     if (pins !== undefined && pins.size > 0) {
       this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, this.#deletions));
     }
@@ -295,12 +328,22 @@ export class Recorder {
       this.#tell(held.bucket, belowFloor(model, amounts, nowMs, leavePercent));
     }
     if (!bypass) this.#thresholds.took(held.bucket, state, amounts, { nowMs, marks: this.#marks === "with the take" });
-    if (kind === "debit") this.#compareStored(store, [held], nowMs);
+    if (kind === "take") return;
+    this.#compareStored(store, [held], nowMs);
+    this.#ended(slots, nowMs);
   }
 
   /** Of what is given back; also where the bucket was full and is forgotten, as long as its usage is kept. */
-  #countBack({ bucket, bypass }: Held, amounts: readonly Amount[], nowMs: number): void {
-    this.usage.count(bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });
+  #countBack(held: Held, amounts: readonly Amount[], context: CreditContext): void {
+    const { bucket, bypass } = held;
+    const { nowMs } = context;
+    this.usage.count(bucket, uncountedOf(held, amounts, context), {
+      sign: -1,
+      requests: 0,
+      nowMs,
+      bypass,
+      overdrawn: [],
+    });
   }
 
   #refused(
@@ -318,14 +361,22 @@ export class Recorder {
     this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
   }
 
-  #credited(store: BucketStore, call: Call, held: Held, amounts: readonly Amount[], reply: WriteReply): void {
-    const { nowMs } = call.context;
+  #credited(
+    store: BucketStore,
+    call: Call & { readonly context: CreditContext },
+    held: Held,
+    amounts: readonly Amount[],
+    reply: WriteReply,
+  ): void {
+    const { context } = call;
+    const { nowMs } = context;
     const { bypass } = held;
+    const slots = this.#slotsBefore(call, held.bucket);
     const model = this.#modelOf(call, held.bucket);
     if (reply.kind === "gone") {
       if (model !== undefined) this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
       call.operation?.gone.add(held.bucket.id);
-      if (this.usage.knows(held.bucket)) this.#countBack(held, amounts, nowMs);
+      if (this.usage.knows(held.bucket)) this.#countBack(held, amounts, context);
       return;
     }
     if (reply.kind !== "applied") {
@@ -339,15 +390,48 @@ export class Recorder {
     if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count("credits on totals");
     const over = call.operation?.overReturned();
     if (over !== undefined) this.#journal.violation(over);
-    this.#countBack(held, amounts, nowMs);
+    this.#countBack(held, amounts, context);
     if (model === undefined) {
       this.#journal.violation(`a give-back to ${shownKey(held.bucket.id)}, which was never made`);
       return;
     }
-    const late = bypass ? 0 : model.giveBack(amounts, this.#pinsOf(held, amounts), nowMs);
+    if (!bypass) {
+      model.cross(nowMs);
+      this.#slots.givenBack(held, amounts, model, context);
+    }
+    const late = bypass ? 0 : model.giveBack(amounts, this.#pinsOf(held, amounts), nowMs, endsIn(held.ticket));
     if (late > 0) this.#journal.count("give-backs that came too late");
     this.#tell(held.bucket, model.problems(reply.state, nowMs));
     this.#compareStored(store, [held], nowMs);
+    this.#ended(slots, nowMs);
+  }
+
+  #renewed(store: BucketStore, call: Call, held: Held, amounts: readonly Amount[], reply: RenewReply): void {
+    const { nowMs } = call.context;
+    const { bucket } = held;
+    const slots = this.#slotsBefore(call, bucket);
+    const model = this.#modelOf(call, bucket);
+    this.#journal.detail(() => shownWrite(`renewal (${reply.kind})`, held, amounts, nowMs));
+    if (reply.kind === "unavailable") this.#unheard(call, [held]);
+    if (model === undefined) {
+      if (reply.kind === "renewed") this.#tell(bucket, ["slots were renewed, and it was never made"]);
+      return;
+    }
+    if (reply.kind === "renewed") this.usage.opened(bucket, nowMs);
+    this.#tell(bucket, this.#slots.renewed(held, amounts, reply, model, nowMs));
+    if (reply.kind === "lost") {
+      // A store may have brought the bucket to the reading all the same.
+      this.#compareStored(store, [held], nowMs);
+      this.#ended(slots, nowMs);
+    }
+    if (reply.kind !== "renewed") return;
+    this.disturbances++;
+    if (call.operation !== undefined) call.operation.disturbances++;
+    const pins = new Map(amounts.flatMap(({ limit }) => [[limit, model.limit(limit)?.period] as const]));
+    const known = [...pins].filter((one): one is [string, ModelPeriod] => one[1] !== undefined);
+    this.#tell(bucket, this.#pins.note(bucket.id, reply.ticket, new Map(known), this.#deletions));
+    this.#compareStored(store, [held], nowMs);
+    this.#ended(slots, nowMs);
   }
 
   /**
@@ -386,12 +470,14 @@ export class Recorder {
     this.#journal.count(reply.repeated ? "operations repeated" : `operations ${operation.event.action}`);
     if (reply.repeated) return;
     this.#journal.detail(() => shownWrite(operation.event.action, operation, reply.amounts, nowMs));
+    const slots = this.#slotsBefore(call, bucket);
     const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
     model.bring(set, origin, nowMs, this.#heldMs.get(model));
     apply(model);
     // What was bought on top goes with a reset: a client may have to wait longer for it.
     this.disturbances++;
     this.#compareStored(store, [operation], nowMs);
+    this.#ended(slots, nowMs);
   }
 
   /** The model of a bucket, forgotten when the store has given the bucket up: that it may, once it is full. */

@@ -29,6 +29,7 @@ import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
 import { withShadows } from "./shadow-profile.ts";
+import { withSlots } from "./slot-profile.ts";
 import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { ThresholdLedger } from "./threshold-ledger.ts";
@@ -106,10 +107,11 @@ class Simulation {
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
-    const drawnProfile = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
-    const toldProfile =
-      script === undefined && opened.tells === true ? withThresholds(seed, drawnProfile) : drawnProfile;
-    const profile = script === undefined && opened.shadows === true ? withShadows(seed, toldProfile) : toldProfile;
+    const plain = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const isDrawn = script === undefined;
+    const slots = isDrawn && opened.holds === true ? withSlots(seed, plain) : plain;
+    const told = isDrawn && opened.tells === true ? withThresholds(seed, slots) : slots;
+    const profile = isDrawn && opened.shadows === true ? withShadows(seed, told) : told;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
     const mosts = new MostLedger(() => clock.now());

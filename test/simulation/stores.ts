@@ -24,8 +24,13 @@ export interface Opened {
   readonly tells?: boolean;
   /** Whether its limits may be shadows. */
   readonly shadows?: boolean;
+  /** Whether its limits may be on how many are at once. */
+  readonly holds?: boolean;
   close(): void | Promise<void>;
 }
+
+/** What limits of every store may say besides rates. */
+const BEYOND_RATES = { tells: true, holds: true, shadows: true } as const;
 
 /** A new, empty store for a seed. */
 export function openFor(kind: StoreKind, seed: number): Opened {
@@ -33,17 +38,16 @@ export function openFor(kind: StoreKind, seed: number): Opened {
     case "memory":
       return {
         ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
-        tells: true,
-        shadows: true,
+        ...BEYOND_RATES,
         close: () => {},
       };
     case "sqlite":
       return openFile(seed);
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
-      return { ground: conditionalGround, oneZone: true, tells: true, shadows: true, close: () => {} };
+      return { ground: conditionalGround, oneZone: true, ...BEYOND_RATES, close: () => {} };
     case "straight":
-      return { ground: straightGround, tells: true, shadows: true, close: () => {} };
+      return { ground: straightGround, ...BEYOND_RATES, close: () => {} };
   }
 }
 
@@ -53,8 +57,7 @@ function openFile(seed: number): Opened {
   const coalesce = seed % 4 !== 0;
   const handles: Store[] = [];
   return {
-    tells: true,
-    shadows: true,
+    ...BEYOND_RATES,
     ground: (context) => {
       const steadyMs = () => context.clock.now();
       const open = () =>

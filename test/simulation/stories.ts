@@ -14,6 +14,8 @@ import { drawOptions, drawPlan, lookAtTotals, withTotals } from "./level-stories
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
+import { drawHoldMs } from "./slot-profile.ts";
+import { isForgotten } from "./slot-work.ts";
 
 /** Takes, works, and closes the lease in one of the ways there are. */
 export const holdLease: Story = (scene) => holdLeaseWhile(scene, () => Promise.resolve());
@@ -25,6 +27,7 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   if (lease === undefined) return;
   await work(scene, lease);
   const { random } = scene;
+  if (isForgotten(scene, lease)) return;
   // Something may still be on its way when the lease is closed.
   const late = random.chance(0.25) ? workStep(scene, lease) : undefined;
   scene.operation.isClosing = true;
@@ -365,6 +368,7 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
     ...(random.chance(0.2) ? { atomic: true } : {}),
     ...(profile.floors !== undefined && random.chance(profile.floors) ? { leavePercent: drawLeave(random) } : {}),
+    ...(profile.slots !== undefined && random.chance(profile.slots) ? { holdMs: drawHoldMs(random) } : {}),
     ...(signal === undefined ? {} : { signal }),
   };
 }

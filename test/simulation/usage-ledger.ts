@@ -76,7 +76,24 @@ export class UsageLedger {
       readonly passed?: readonly string[];
     },
   ): void {
-    const ownMs = hourOf(change.nowMs);
+    const hour = this.#hourOf({ id, entityId, resource }, change.nowMs);
+    hour.requests += change.requests;
+    const add = (name: string, milli: number) => addTo(hour, name, BigInt(milli));
+    for (const { limit, milli } of amounts) {
+      add(limit, change.sign * milli);
+      if (change.bypass) add(`${limit} bypassed`, change.sign * milli);
+    }
+    for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
+    for (const limit of change.passed ?? []) add(`${limit} passed by`, 1000);
+  }
+
+  /** Slots of a limit were held: so many thousandths of one, times milliseconds. */
+  held(bucket: BucketKey, limit: string, milliMs: bigint, nowMs: number): void {
+    addTo(this.#hourOf(bucket, nowMs), `${limit} held`, milliMs);
+  }
+
+  #hourOf({ id, entityId, resource }: BucketKey, nowMs: number): Hour {
+    const ownMs = hourOf(nowMs);
     const hourMs = this.#late === "in their own hour" ? ownMs : Math.max(ownMs, this.#openMs.get(id) ?? ownMs);
     const key = `${hourMs}\n${entityId}\n${resource}`;
     const hour = this.#hours.get(key) ?? {
@@ -88,17 +105,7 @@ export class UsageLedger {
       gross: new Map(),
     };
     this.#hours.set(key, hour);
-    hour.requests += change.requests;
-    const add = (name: string, milli: number) => {
-      hour.milli.set(name, (hour.milli.get(name) ?? 0n) + BigInt(milli));
-      hour.gross.set(name, (hour.gross.get(name) ?? 0n) + BigInt(Math.abs(milli)));
-    };
-    for (const { limit, milli } of amounts) {
-      add(limit, change.sign * milli);
-      if (change.bypass) add(`${limit} bypassed`, change.sign * milli);
-    }
-    for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
-    for (const limit of change.passed ?? []) add(`${limit} passed by`, 1000);
+    return hour;
   }
 
   /** Whether an hour of a bucket is still kept: then what is given back is counted, also where the bucket itself is forgotten. */
@@ -140,7 +147,8 @@ export class UsageLedger {
       add(due, nameOf(hour, "requests"), BigInt(hour.requests));
     }
     for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
-      const { entityId, resource, windowStartMs, counters, overdrafts, wouldRefuse, bypassed, requests } = snapshot;
+      const { entityId, resource, windowStartMs, counters, overdrafts, wouldRefuse, bypassed, heldMs, requests } =
+        snapshot;
       const hour = { entityId, resource, hourMs: windowStartMs };
       const tell = (counts: Readonly<Record<string, number>>, what: string) => {
         for (const [limit, tokens] of Object.entries(counts)) {
@@ -151,6 +159,7 @@ export class UsageLedger {
       tell(overdrafts, " overdrawn");
       tell(bypassed, " bypassed");
       tell(wouldRefuse, " passed by");
+      tell(heldMs, " held");
       add(told, nameOf(hour, "requests"), BigInt(requests));
     }
     const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));
@@ -165,6 +174,11 @@ interface HourKey {
   readonly entityId: string;
   readonly resource: string;
   readonly hourMs: number;
+}
+
+function addTo({ milli: counted, gross }: Hour, name: string, milli: bigint): void {
+  counted.set(name, (counted.get(name) ?? 0n) + milli);
+  gross.set(name, (gross.get(name) ?? 0n) + (milli < 0n ? -milli : milli));
 }
 
 function hourOf(readingMs: number): number {

@@ -50,9 +50,9 @@ export class BucketDraft {
     const context = this.#context;
     const seen = this.#stateOf(held.bucket);
     const before = atWrite(standing(seen, held, context), context);
-    this.#countAs(held.bucket, countedOfTime(seen, before), 1);
     const state = debited(before, held, amounts, context.nowMs);
     if (state === undefined) return { kind: "tooDeep" };
+    this.#countAs(held.bucket, countedOfTime(seen, before), 1);
     this.#put(held.bucket, state);
     this.#countAs(held.bucket, countedOf(amounts, held.bypass), 1);
     const told = toldBy({ before, after: state, amounts }, held, context);
@@ -64,7 +64,8 @@ export class BucketDraft {
     const context = this.#context;
     const { bucket, bypass } = held;
     const before = this.#stateOf(bucket);
-    const due = before === undefined || bypass ? before : this.#due(bucket, before);
+    const due = before === undefined || bypass ? before : atGiveBack(before, context);
+    if (due !== undefined) this.#countAs(bucket, countedOfTime(before, due), 1);
     // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
     if (due !== undefined || this.#buckets.find(bucket) !== undefined) {
       this.#countAs(bucket, countedOfCredit(due, held, amounts, slots, context.nowMs), -1);
@@ -79,10 +80,11 @@ export class BucketDraft {
   renew(held: Held, amounts: readonly Amount[]): RenewReply {
     const before = this.#stateOf(held.bucket);
     if (before === undefined) return { kind: "lost" };
-    const due = this.#due(held.bucket, before);
+    const due = atGiveBack(before, this.#context);
     const renewed = renewedSlots(due, held, amounts, this.#context.nowMs);
+    // Nothing is written: holds that ended meanwhile are counted by whoever writes next.
     if (renewed === undefined) return { kind: "lost" };
-    this.#countAs(held.bucket, heldCounts(renewed.times), 1);
+    this.#countAs(held.bucket, [...countedOfTime(before, due), ...heldCounts(renewed.times)], 1);
     this.#put(held.bucket, renewed.state);
     return { kind: "renewed", ticket: renewed.ticket };
   }
@@ -105,13 +107,6 @@ export class BucketDraft {
     this.#writes.push(() => {
       this.#buckets.cellOf(bucket).state = state;
     });
-  }
-
-  /** The bucket as something is given back to it or renewed; holds that ended meanwhile are counted. */
-  #due(bucket: BucketKey, before: BucketState): BucketState {
-    const due = atGiveBack(before, this.#context);
-    this.#countAs(bucket, countedOfTime(before, due), 1);
-    return due;
   }
 
   #countAs(bucket: BucketKey, amounts: readonly Amount[], sign: 1 | -1): void {

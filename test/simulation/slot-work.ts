@@ -1,0 +1,71 @@
+import { RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import type { Scene } from "./scene.ts";
+import { slotLimitsOf } from "./slot-profile.ts";
+
+// What is done with leases that hold slots, in worlds that have them.
+
+const kept = new WeakSet<Lease>();
+
+/** What a holder of slots may do next, as often as its weight says; nothing where the world has no slots. */
+export function slotSteps(scene: Scene, lease: Lease): [number, () => Promise<void>][] {
+  const { around, client, random } = scene;
+  if (around.profile.slots === undefined) return [];
+  const steps: [number, () => Promise<void>][] = [
+    [4, () => renew(scene, lease)],
+    [
+      1,
+      async () => {
+        around.journal.count("leases kept");
+        kept.add(lease);
+        lease.keep();
+      },
+    ],
+    [1, async () => void lease.signal],
+  ];
+  if (!client.direct) steps.push([3, () => client.clock.sleep(random.integer(500, 30_000), undefined)]);
+  return steps;
+}
+
+async function renew({ around: { journal }, client, operation }: Scene, lease: Lease): Promise<void> {
+  if (lease.status !== "open") return;
+  const [beforeMs, from] = [lease.holdsUntilMs, client.clock.now()];
+  try {
+    const isHeld = await lease.renew();
+    if (beforeMs === undefined) return;
+    journal.count(isHeld ? "leases renewed" : "leases that lost their slots");
+    const untilMs = lease.holdsUntilMs;
+    // Its clock may have been put back meanwhile, and what it consumed may have been given back.
+    const isSteady = client.clock.now() >= from && operation.faults === 0;
+    if (isHeld && untilMs !== undefined && isSteady && untilMs < beforeMs && client.clock.steppedBackMs === 0)
+      journal.violation(`${operation.name} renewed, and holds until ${untilMs} instead of ${beforeMs}`);
+  } catch (error) {
+    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    if (client.faults === 0) journal.violation(`${operation.name} could not renew, though nothing failed`);
+    journal.count("renewals that failed");
+  }
+}
+
+/** Whether the caller forgets its lease: it is never closed. One that is kept must be. */
+export function isForgotten({ around: { profile, journal }, random }: Scene, lease: Lease): boolean {
+  if (profile.slots === undefined || kept.has(lease) || !random.chance(0.12)) return false;
+  journal.count("leases forgotten");
+  return true;
+}
+
+const SLOT_CODES: readonly string[] = ["adjust_concurrent", "top_up_concurrent", "hold_too_long"];
+
+/** Whether a caller has to expect this in a world with slots. */
+export function isOfSlots({ around: { profile, journal } }: Scene, error: unknown): boolean {
+  if (profile.slots === undefined || !(error instanceof ValidationError) || !SLOT_CODES.includes(error.code))
+    return false;
+  journal.count(`told ${error.code}`);
+  return true;
+}
+
+/** Whether a request is told off rightly: it wants to hold slots for longer than some limit of this world lets it. */
+export function isTooLong({ around: { profile } }: Scene, { holdMs }: AcquireRequest, error: ValidationError): boolean {
+  if (error.code !== "hold_too_long" || holdMs === undefined) return false;
+  return slotLimitsOf(profile).some((limit) => holdMs > (limit.holdMs ?? 0));
+}
