@@ -36,9 +36,10 @@ export function heldMilli(slices: readonly Slice[]): number {
  * holds end with it.
  */
 export function taken(slices: readonly Slice[], milli: number, endMs: number): readonly Slice[] {
-  const found = sliceEndingBy(slices, endMs);
-  if (found?.endMs === endMs || (found !== undefined && slices.length >= SLICES_MAX)) {
-    return replaced(slices, found, { ...found, heldMilli: found.heldMilli + milli });
+  const at = indexEndingBy(slices, endMs);
+  const found = at < 0 ? undefined : slices[at];
+  if (found !== undefined && (found.endMs === endMs || slices.length >= SLICES_MAX)) {
+    return withHeld(slices, at, found.heldMilli + milli);
   }
   if (slices.length < SLICES_MAX) return [...slices, { place: freePlace(slices), endMs, heldMilli: milli }];
   const last = slices.reduce((a, b) => (b.endMs > a.endMs ? b : a));
@@ -47,10 +48,18 @@ export function taken(slices: readonly Slice[], milli: number, endMs: number): r
 
 /** The slice that a hold went into that was to end at `endMs`: the first that ends then or later. */
 export function sliceEndingBy(slices: readonly Slice[], endMs: number): Slice | undefined {
-  let first: Slice | undefined;
+  const at = indexEndingBy(slices, endMs);
+  return at < 0 ? undefined : slices[at];
+}
+
+function indexEndingBy(slices: readonly Slice[], endMs: number): number {
+  let first = -1;
+  let firstMs = Number.POSITIVE_INFINITY;
   for (let i = 0; i < slices.length; i++) {
-    const slice = slices[i] as Slice;
-    if (slice.endMs >= endMs && (first === undefined || slice.endMs < first.endMs)) first = slice;
+    const ownMs = (slices[i] as Slice).endMs;
+    if (ownMs < endMs || ownMs >= firstMs) continue;
+    first = i;
+    firstMs = ownMs;
   }
   return first;
 }
@@ -64,8 +73,12 @@ export function givenBack(
   { place, endMs }: SliceName,
   milli: number,
 ): readonly Slice[] | undefined {
-  const own = slices.find((slice) => slice.place === place && slice.endMs === endMs && slice.heldMilli >= milli);
-  return own && replaced(slices, own, { ...own, heldMilli: own.heldMilli - milli });
+  for (let i = 0; i < slices.length; i++) {
+    const slice = slices[i] as Slice;
+    if (slice.place !== place || slice.endMs !== endMs || slice.heldMilli < milli) continue;
+    return withHeld(slices, i, slice.heldMilli - milli);
+  }
+  return undefined;
 }
 
 /** A hold that was renewed: the slices then, and the one that it is in. */
@@ -131,6 +144,14 @@ export function pulledIn(slices: readonly Slice[], atMs: number, holdMs: number)
   if (late.length === 0) return slices;
   const open = slices.filter(({ endMs }) => endMs <= lastMs);
   return taken(open, heldMilli(late), lastMs);
+}
+
+// With every take and every give-back: no closures, and nothing is made but the list and the slice.
+function withHeld(slices: readonly Slice[], at: number, heldMilli: number): readonly Slice[] {
+  const { place, endMs } = slices[at] as Slice;
+  const after = slices.slice();
+  after[at] = { place, endMs, heldMilli };
+  return after;
 }
 
 function replaced(slices: readonly Slice[], before: Slice, after: Slice): readonly Slice[] {

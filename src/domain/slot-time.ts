@@ -37,7 +37,11 @@ export function timeOfEnded(before: BucketState | undefined, after: BucketState)
 
 /** So many thousandths of a slot for so long. */
 export function heldFor(limit: string, milli: number, ms: number): Amount {
-  return { limit, milli: Math.min(Number.MAX_SAFE_INTEGER, milli * Math.max(0, ms)) };
+  return { limit, milli: timeOf(milli, ms) };
+}
+
+export function timeOf(milli: number, ms: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, milli * Math.max(0, ms));
 }
 
 const NONE: readonly Amount[] = Object.freeze([]);

@@ -1,10 +1,11 @@
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /**
  * Waits until all of the work has come to its end, also when some of it fails, and answers the values in order. What failed is
  * thrown then: one error as it is, several as one that names them all.
  */
-export async function allDone<Value>(work: readonly Promise<Value>[]): Promise<Value[]> {
+export async function allDone<Value>(work: readonly MaybePromise<Value>[]): Promise<Value[]> {
   const values: Value[] = [];
   const errors: unknown[] = [];
   for (const outcome of await Promise.allSettled(work)) {

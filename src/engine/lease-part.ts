@@ -2,10 +2,11 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
-import { isSlotPin, type Ticket } from "../domain/give-back.ts";
+import { byPeriod, isSlotPin, type Ticket } from "../domain/give-back.ts";
 import { levelName } from "../domain/level-names.ts";
+import { slotsOf } from "../domain/renew-slots.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { TakenAnswer } from "../ports/bucket-store.ts";
+import type { Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { TakenInPlace, TokensLeft } from "../ports/in-place-takes.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
@@ -53,6 +54,12 @@ export class SinglePart implements LeasePart {
     return isOfSlots(this.#answer.ticket);
   }
 
+  /** The slots that were taken, as they are given back. */
+  get slots(): SlotsTaken {
+    const { ticket } = this.#answer;
+    return { helds: [heldOf(this.#link, ticket)], amounts: [slotsOf(ticket, this.#take)] };
+  }
+
   get isShadowed(): boolean {
     return this.#answer.shadowed.length > 0;
   }
@@ -74,6 +81,32 @@ export function hasSlots(part: LeasePart): boolean {
   const { taken } = part;
   for (let i = 0; i < taken.length; i++) if (isOfSlots((taken[i] as TakenAnswer).ticket)) return true;
   return false;
+}
+
+/** Slots by bucket, with what gives them back. */
+interface SlotsTaken {
+  readonly helds: readonly Held[];
+  /** One list for each of them. */
+  readonly amounts: readonly (readonly Amount[])[];
+}
+
+/** The slots that were taken for a lease, as they are given back. */
+export function slotsTaken(part: LeasePart): SlotsTaken {
+  if (part instanceof SinglePart) return part.slots;
+  const asked = part.demands.filter(({ take }) => take.length > 0);
+  const shares = part.taken.flatMap(({ ticket: whole }, i) => {
+    const { link, take } = asked[i] as Demand;
+    return byPeriod(whole, take).map(({ ticket, amounts }) => ({ link, ticket, amounts }));
+  });
+  return {
+    helds: shares.map(({ link, ticket }) => heldOf(link, ticket)),
+    amounts: shares.map(({ ticket, amounts }) => slotsOf(ticket, amounts)),
+  };
+}
+
+/** A level of the lease as a store needs to see it. */
+export function heldOf({ bucket, set, origin, access }: ChainLink, ticket: Ticket): Held {
+  return { bucket, set, origin, ticket, bypass: access === "bypass" };
 }
 
 function isOfSlots({ pins }: Ticket): boolean {

@@ -6,7 +6,7 @@ import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
 import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
-import type { Held } from "../ports/bucket-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
@@ -26,6 +26,7 @@ import {
 import {
   type BucketPosition,
   hasSlots,
+  heldOf,
   type LeasePart,
   nameAt,
   overdrawnAt,
@@ -33,6 +34,7 @@ import {
   remainingIn,
   seenIn,
   shadowedIn,
+  slotsTaken,
 } from "./lease-part.ts";
 import { exceededBy } from "./refused.ts";
 import { askedAs, type Demand, demandOf } from "./request.ts";
@@ -206,9 +208,13 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
-  protected async keepUsed(): Promise<void> {
+  protected keepUsed(): MaybePromise<void> {
     if (!this.hasChanged) return;
-    await allDone([this.flushPendingDebits(), this.#giveSlotsBack()]);
+    if (this.#ledger !== undefined || this.core.holds !== undefined) {
+      return allDone([this.flushPendingDebits(), this.#giveSlotsBack()]).then(() => {});
+    }
+    const { helds, amounts } = slotsTaken(this.part);
+    return this.core.maker.client.giveBack(helds, amounts, "settle");
   }
 
   async #giveSlotsBack(): Promise<void> {
@@ -393,9 +399,4 @@ export function closed(status: LeaseStatus): LeaseClosed {
   const leaseStatus = status === "settled" ? "settled" : "rolledBack";
   const how = status === "settled" ? "settled" : "rolled back";
   return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });
-}
-
-/** A level of the lease as a store needs to see it. */
-function heldOf({ bucket, set, origin, access }: ChainLink, ticket: Ticket): Held {
-  return { bucket, set, origin, ticket, bypass: access === "bypass" };
 }

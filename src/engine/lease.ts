@@ -4,6 +4,7 @@ import { canonical } from "../domain/canonical.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { LeaseMaker } from "./lease-core.ts";
 import { LeaseHolds } from "./lease-holds.ts";
@@ -243,7 +244,7 @@ class OtherResource extends LeaseResource {
     return this.part;
   }
 
-  settle(): Promise<void> {
+  settle(): MaybePromise<void> {
     return this.keepUsed();
   }
 

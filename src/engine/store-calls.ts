@@ -1,31 +1,50 @@
-import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
-import type { CallContext, Claim, CreditContext, MaybePromise, WriteReply } from "../ports/bucket-store.ts";
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type {
+  BucketStore,
+  CallContext,
+  Claim,
+  CreditContext,
+  Held,
+  MaybePromise,
+  WriteReply,
+} from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
+import type { StoreWrite } from "./store-writes.ts";
 
-/** One call to the store that changes a bucket. */
-export type Send = (context: CallContext) => MaybePromise<WriteReply>;
-
-export async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply> {
-  try {
-    return await send();
-  } catch (error) {
-    // The work of a lease is done; that somebody closed the store meanwhile is no fault of its caller.
-    if (error instanceof LimiterError && error.code === "closed") {
-      return { kind: "unavailable", applied: "no", cause: error };
-    }
-    if (!(error instanceof RateLimiterUnavailable)) throw error;
-    return { kind: "unavailable", applied: "unknown", cause: error };
-  }
-}
+type CreditHow = Pick<CreditContext, "undoes" | "slotsUsed">;
 
 /** What each reason of a give-back means to the store: of slots, whether they were used. */
-export const CREDITS: Readonly<Record<GaveBackEvent["reason"], Pick<CreditContext, "undoes" | "slotsUsed">>> = {
+export const CREDITS: Readonly<Record<GaveBackEvent["reason"], CreditHow>> = {
   refused: { undoes: "request" },
   rollback: {},
   release: { slotsUsed: true },
   adjust: { slotsUsed: true },
   settle: { slotsUsed: true },
 };
+
+/** A give-back, as it is sent to the store. */
+export class Credit implements StoreWrite {
+  readonly #buckets: Pick<BucketStore, "credit">;
+  readonly #held: Held;
+  readonly #amounts: readonly Amount[];
+  readonly #how: CreditHow;
+
+  constructor(buckets: Pick<BucketStore, "credit">, held: Held, amounts: readonly Amount[], how: CreditHow) {
+    this.#buckets = buckets;
+    this.#held = held;
+    this.#amounts = amounts;
+    this.#how = how;
+  }
+
+  get bucket(): BucketKey {
+    return this.#held.bucket;
+  }
+
+  send(context: CallContext): MaybePromise<WriteReply> {
+    return this.#buckets.credit(this.#held, this.#amounts, { ...context, ...this.#how });
+  }
+}
 
 /**
  * The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. It

@@ -29,7 +29,8 @@ import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
-import { CREDITS, replyOf, type Send, withoutConfigCheck } from "./store-calls.ts";
+import { CREDITS, Credit, withoutConfigCheck } from "./store-calls.ts";
+import { type StoreWrite, StoreWrites, type WriteEnd } from "./store-writes.ts";
 import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";
 
 /** What the store made of all claims of a request. */
@@ -45,7 +46,7 @@ export type Taken =
  * to give back to.
  */
 interface Written {
-  readonly outcome: "applied" | "gone" | "tooDeep" | "no" | "unknown";
+  readonly outcome: WriteEnd["kind"];
   readonly state: BucketState | undefined;
   /** Of a debit that is given back by itself. */
   readonly ticket: Ticket | undefined;
@@ -56,10 +57,7 @@ type Chain = readonly { readonly bucket: BucketKey }[];
 
 const NOTHING_REPORTED = { state: undefined, ticket: undefined };
 
-/** How often a give-back or an adjustment that certainly was not applied is tried. */
-const WRITE_ATTEMPTS_MAX = 3;
-
-const NOT_STORED: Written = { outcome: "no", ...NOTHING_REPORTED };
+const NOT_STORED: WriteEnd = { kind: "no" };
 
 /** Who hears of writes, besides the store. */
 export interface Listeners {
@@ -92,6 +90,7 @@ export class StoreClient {
   readonly #returned: (returned: Returned) => void;
   readonly #publisher: WriteEvents;
   readonly #lifecycle: Lifecycle;
+  readonly #writes: StoreWrites;
 
   readonly #faults = new RememberedAnswer(() => this.#tellFaults());
 
@@ -102,6 +101,7 @@ export class StoreClient {
     this.#returned = returned;
     this.#publisher = publisher;
     this.#lifecycle = lifecycle;
+    this.#writes = new StoreWrites({ clock: deps.clock, deny, lifecycle, timeoutMs: settings.timeoutMs });
     this.#listenForFaults();
   }
 
@@ -143,39 +143,54 @@ export class StoreClient {
     return taken;
   }
 
-  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
+  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. At once where the store does so at once. */
   giveBack(
     helds: readonly Held[],
     amounts: readonly (readonly Amount[])[],
     reason: GaveBackEvent["reason"],
-  ): Promise<void> {
+  ): MaybePromise<void> {
     return this.#giveBackBy(undefined, helds, amounts, reason);
   }
 
   /** `untilMs`: of the request that it belongs to; undefined: it has a time of its own. */
-  async #giveBackBy(
+  #giveBackBy(
     untilMs: number | undefined,
     helds: readonly Held[],
     amounts: readonly (readonly Amount[])[],
     reason: GaveBackEvent["reason"],
-  ): Promise<void> {
+  ): MaybePromise<void> {
     this.#listenForFaults();
-    try {
-      await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason, untilMs)));
-    } finally {
-      if (reason !== "refused") for (const { bucket } of helds) this.#returned({ after: "use", bucket });
+    let later: Promise<void>[] | undefined;
+    for (let i = 0; i < helds.length; i++) {
+      const given = this.#giveBackOne(helds[i] as Held, amounts[i] ?? [], reason, untilMs);
+      if (given === undefined) continue;
+      later ??= [];
+      later.push(given);
     }
+    if (later === undefined) return this.#tellReturned(helds, reason);
+    return allDone(later).then(
+      () => this.#tellReturned(helds, reason),
+      (error: unknown) => {
+        this.#tellReturned(helds, reason);
+        throw error;
+      },
+    );
+  }
+
+  #tellReturned(helds: readonly Held[], reason: GaveBackEvent["reason"]): void {
+    if (reason === "refused") return;
+    for (let i = 0; i < helds.length; i++) this.#returned({ after: "use", bucket: (helds[i] as Held).bucket });
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
   async debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
-    if (this.#lifecycle.isStoreClosed) return NOT_STORED;
-    const written = await this.#write(held.bucket, undefined, (context) =>
-      this.#deps.scope.buckets.debit(held, amounts, context),
-    );
-    if (written.outcome === "tooDeep") throw debtTooLarge(held.bucket, amounts);
-    if (written.outcome === "applied") this.#publisher.charged(held.bucket, amounts, "adjust");
-    return written;
+    const { bucket } = held;
+    const send: StoreWrite["send"] = (context) => this.#deps.scope.buckets.debit(held, amounts, context);
+    const end = this.#lifecycle.isStoreClosed ? NOT_STORED : await this.#writes.write({ bucket, send }, undefined);
+    if (end.kind === "tooDeep") throw debtTooLarge(held.bucket, amounts);
+    if (end.kind !== "applied") return { outcome: end.kind, ...NOTHING_REPORTED };
+    this.#publisher.charged(held.bucket, amounts, "adjust");
+    return { outcome: "applied", state: end.state, ticket: end.ticket };
   }
 
   /** Holds slots for as long again. It is not repeated here: who renews asks again while there is time. */
@@ -261,7 +276,7 @@ export class StoreClient {
     const taken = reply.flatMap((answer, i) => (answer.kind === "taken" ? [undoneOf(claims[i] as Claim, answer)] : []));
     if (taken.length === 0) return verdict;
     const amounts = taken.map(({ take }) => take);
-    return this.#giveBackBy(untilMs, taken, amounts, "refused").then(() => {
+    return Promise.resolve(this.#giveBackBy(untilMs, taken, amounts, "refused")).then(() => {
       for (const { bucket, take } of taken) this.#returned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
       return verdict;
     });
@@ -298,54 +313,39 @@ export class StoreClient {
     return { kind: "refused", refusal: refusalOf(observed, chain, times, this.#deps.calendar) };
   }
 
-  async #giveBackOne(
+  /** Undefined where it is done. */
+  #giveBackOne(
     held: Held,
     amounts: readonly Amount[],
     reason: GaveBackEvent["reason"],
     untilMs: number | undefined,
-  ): Promise<void> {
+  ): Promise<void> | undefined {
     const { bucket } = held;
-    const due = amounts.filter(({ milli }) => milli > 0);
+    const due = amounts.every(isSome) ? amounts : amounts.filter(isSome);
     const undoes = CREDITS[reason];
     // A request that took nothing of a level was counted there all the same.
-    if (due.length === 0 && undoes.undoes === undefined) return;
-    const { outcome } = this.#lifecycle.isStoreClosed
-      ? NOT_STORED
-      : await this.#write(bucket, untilMs, (context) =>
-          this.#deps.scope.buckets.credit(held, due, { ...context, ...undoes }),
-        );
-    if (due.length > 0) this.#publisher.gaveBack(bucket, due, { reason, confirmed: outcome === "applied" });
-    if (outcome === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
-    if (outcome === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
+    if (due.length === 0 && undoes.undoes === undefined) return undefined;
+    const credit = new Credit(this.#deps.scope.buckets, held, due, undoes);
+    const end = this.#lifecycle.isStoreClosed ? NOT_STORED : this.#writes.write(credit, untilMs);
+    if (end instanceof Promise) return this.#tellGivenLater(end, bucket, due, reason);
+    this.#tellGiven(end, bucket, due, reason);
+    return undefined;
   }
 
-  // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  #write(bucket: BucketKey, untilMs: number | undefined, send: Send): MaybePromise<Written> {
-    return this.#lifecycle.track(this.#attempted(bucket, untilMs, send));
+  async #tellGivenLater(
+    end: Promise<WriteEnd>,
+    bucket: BucketKey,
+    due: readonly Amount[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    this.#tellGiven(await end, bucket, due, reason);
   }
 
-  /** All attempts in one time: until then, or as long as a call may take. */
-  async #attempted(bucket: BucketKey, givenMs: number | undefined, send: Send): Promise<Written> {
-    // Before as well as after: the write may be applied long before its answer arrives.
-    this.#deny.forget(bucket.id);
-    const { clock } = this.#deps;
-    let nowMs = clock.now();
-    const untilMs = Math.min(givenMs ?? Number.POSITIVE_INFINITY, nowMs + this.#settings.timeoutMs);
-    try {
-      for (let attempt = 1; ; attempt++) {
-        const context: CallContext = { nowMs, timeoutMs: Math.max(1, untilMs - nowMs) };
-        const reply = await replyOf(() => send(context));
-        if (reply.kind === "tooDeep") return { outcome: "tooDeep", ...NOTHING_REPORTED };
-        if (reply.kind === "gone") return { outcome: "gone", ...NOTHING_REPORTED };
-        if (reply.kind === "applied") return { outcome: "applied", state: reply.state, ticket: reply.ticket };
-        nowMs = clock.now();
-        if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX || nowMs >= untilMs) {
-          return { outcome: reply.applied, ...NOTHING_REPORTED };
-        }
-      }
-    } finally {
-      this.#deny.forget(bucket.id);
-    }
+  // Its state is not looked at: a store in memory would copy it.
+  #tellGiven({ kind }: WriteEnd, bucket: BucketKey, due: readonly Amount[], reason: GaveBackEvent["reason"]): void {
+    if (due.length > 0) this.#publisher.gaveBack(bucket, due, { reason, confirmed: kind === "applied" });
+    if (kind === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
+    if (kind === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
   }
 
   async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
@@ -378,6 +378,10 @@ export class StoreClient {
   #context(): CallContext {
     return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
   }
+}
+
+function isSome({ milli }: Amount): boolean {
+  return milli > 0;
 }
 
 function asItIs(taken: Taken): Taken {

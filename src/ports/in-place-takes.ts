@@ -1,5 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import type { Slice } from "../domain/holds.ts";
 import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { BucketStore, TakenAnswer } from "./bucket-store.ts";
 
@@ -34,8 +35,11 @@ export interface TakenInPlace extends TakenAnswer {
   readonly shared?: SharedState;
 }
 
-/** The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. */
-export type TokensLeft = number | readonly number[];
+/**
+ * The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. One with slots has, after the
+ * tokens of all limits, the slices of each.
+ */
+export type TokensLeft = number | readonly (number | readonly Slice[])[];
 
 /** A state that later takes go on changing. */
 export interface SharedState {

@@ -45,7 +45,7 @@ import { UsageCounter } from "./hour-usage.ts";
 import { requireActive } from "./in-namespace.ts";
 import { LeaseRecords } from "./lease-records.ts";
 import { sameText } from "./list-orders.ts";
-import { isOwnable, OwnedState } from "./owned-state.ts";
+import { GivenBackInPlace, isOwnable, mayBeOwned, OwnedState } from "./owned-state.ts";
 import { MemorySweep } from "./sweep.ts";
 
 /** Buckets in memory: one thread, so each call is a transaction. */
@@ -143,10 +143,13 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#sweep.run(nowMs);
     const found = this.#found(of);
     if (found?.state !== undefined && isOwnable(found.state, of, nowMs)) {
-      const owned = found.owned ?? this.#own(found, found.state);
-      if (!owned.take(take, nowMs)) return undefined;
-      if (this.#usage !== undefined) this.#usage.count(found, take, 1, nowMs).requests++;
-      return owned;
+      const owned = found.owned ?? this.#ownedOf(found, found.state);
+      if (owned !== undefined) {
+        const answer = owned.take(take, nowMs);
+        if (answer === undefined) return undefined;
+        if (this.#usage !== undefined) this.#usage.count(found, take, 1, nowMs).requests++;
+        return answer;
+      }
     }
     const { bucket, set, origin } = of;
     const claim = { bucket, set, origin, take, bypass: false };
@@ -165,6 +168,10 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): WriteReply {
+    if (context.slotsUsed && context.undoes === undefined && !held.bypass) {
+      const reply = this.#slotsBack(held, amounts, context.nowMs);
+      if (reply !== undefined) return reply;
+    }
     const draft = this.draftAt(context.nowMs);
     const reply = draft.credit(held, amounts, context);
     draft.commit();
@@ -318,7 +325,21 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return { nowMs, calendar: this.#calendar, generation: this.#all.generation };
   }
 
-  #own(cell: BucketCell, state: BucketState): OwnedState {
+  /** Gives back slots that were used, in place; undefined where that needs more: nothing has changed then. */
+  #slotsBack({ bucket, ticket }: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
+    const cell = this.#data.buckets.get(bucket.id);
+    if (cell?.state === undefined || nowMs >= cell.state.validUntilMs) return undefined;
+    const owned = cell.owned ?? this.#ownedOf(cell, cell.state);
+    const times = owned?.giveBack(amounts, ticket, nowMs);
+    if (owned === undefined || times === undefined) return undefined;
+    // Nothing makes no entry in the usage of an hour.
+    if (this.#usage !== undefined && times.some(({ milli }) => milli > 0)) this.#usage.count(cell, times, 1, nowMs);
+    return new GivenBackInPlace(owned);
+  }
+
+  /** Undefined where calls on the state change more than can be written in place. */
+  #ownedOf(cell: BucketCell, state: BucketState): OwnedState | undefined {
+    if (!mayBeOwned(state)) return undefined;
     const owned = new OwnedState(cell, state);
     // Looking at its state ends the ownership, so it begins after that.
     cell.state = owned.state;

@@ -5,11 +5,14 @@ import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import type { Entity } from "../../domain/entity.ts";
+import type { Ticket } from "../../domain/give-back.ts";
 import { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
+import { slotsOf } from "../../domain/renew-slots.ts";
 import { MEMORY_RETENTION } from "../../domain/retention.ts";
-import type { BucketStore, Claim } from "../../ports/bucket-store.ts";
+import type { BucketStore, Claim, TakenAnswer } from "../../ports/bucket-store.ts";
 import type { InPlaceTakes } from "../../ports/in-place-takes.ts";
+import { atGiveBack, credited, standing, taken, takenAnswer } from "../../stored/bucket-rules.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
 import { openMemory } from "./store.ts";
@@ -141,3 +144,65 @@ test("takes in place leave what the same takes leave otherwise, whoever looks in
     { numRuns: 300 },
   );
 });
+
+test("slots that are taken and given back in place are those of the rules, whoever looks in between", async () => {
+  const step = fc.record({
+    afterMs: fc.integer({ min: 0, max: 9_000 }),
+    rpm: fc.integer({ min: 0, max: 5 }),
+    parallel: fc.option(fc.integer({ min: 0, max: 4 }), { nil: undefined }),
+    more: fc.integer({ min: 0, max: 2 }),
+    // One of the leases that are open then is settled before the take.
+    settles: fc.option(fc.nat(), { nil: undefined }),
+    looks: fc.boolean(),
+  });
+  const limits = [Limit.perMinute("rpm", 60), Limit.concurrent("parallel", 10), Limit.concurrent("more", 5)];
+  const held = limitSet(limits);
+  let settled = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const buckets = newBuckets();
+      const open: { readonly claim: Claim; readonly ticket: Ticket }[] = [];
+      const answers: { readonly answer: TakenAnswer; readonly state: BucketState; readonly ticket: Ticket }[] = [];
+      let nowMs = T0;
+      let state: BucketState | undefined;
+      for (const { afterMs, settles, looks, ...tokens } of steps) {
+        nowMs += afterMs;
+        const at = { nowMs, calendar, generation: GENERATION };
+        const [lease] = settles === undefined ? [] : open.splice(settles % Math.max(1, open.length), 1);
+        if (lease !== undefined && state !== undefined) {
+          const { claim, ticket } = lease;
+          const slots = slotsOf(ticket, claim.take);
+          const giving = { ...claim, ticket };
+          const reply = await buckets.credit(giving, slots, { nowMs, timeoutMs: 1_000, slotsUsed: true });
+          assert.equal(reply.kind, "applied");
+          state = credited(atGiveBack(state, at), giving, slots, nowMs);
+          settled += slots.length;
+        }
+        const claim = { ...claimOf(given(tokens)), set: held };
+        const answer = buckets.takeOne(claim, claim.take, nowMs, undefined);
+        const before = standing(state, claim, at);
+        const after = taken(before, claim, nowMs);
+        assert.equal(answer !== undefined, after !== undefined);
+        if (answer !== undefined && after !== undefined) {
+          const { ticket } = takenAnswer(after, claim, at);
+          open.push({ claim, ticket });
+          answers.push({ answer, state: after, ticket });
+          state = after;
+        }
+        if (looks && state !== undefined) assert.deepEqual(await buckets.read([bucket]), [state]);
+      }
+      if (state !== undefined) assert.deepEqual(await buckets.read([bucket]), [state]);
+      // What a take answered is of that take, also when it is looked at later.
+      for (const { answer, state: then, ticket } of answers) {
+        assert.deepEqual(answer.state.limits, then.limits);
+        assert.deepEqual(answer.ticket, ticket);
+      }
+    }),
+    { numRuns: 300 },
+  );
+  assert.ok(settled > 1_000, `only ${settled} amounts were given back`);
+});
+
+function given(tokens: Record<string, number | undefined>): Record<string, number> {
+  return Object.fromEntries(Object.entries(tokens).filter((one): one is [string, number] => one[1] !== undefined));
+}

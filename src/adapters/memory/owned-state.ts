@@ -1,9 +1,22 @@
 import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
-import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
-import { PLAIN_TICKET } from "../../domain/give-back.ts";
+import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
+import {
+  hasSlots,
+  isSlotPin,
+  PLAIN_TICKET,
+  pinOf,
+  type SlotPin,
+  slotPinOf,
+  type Ticket,
+} from "../../domain/give-back.ts";
+import { givenBack, type Slice, taken } from "../../domain/holds.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
+import { isHard } from "../../domain/limit.ts";
 import { knowsMore } from "../../domain/limit-set.ts";
 import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import { timeOf } from "../../domain/slot-time.ts";
+import { countName } from "../../domain/usage-counters.ts";
 import type { SharedState, TakenInPlace, TokensLeft } from "../../ports/in-place-takes.ts";
 
 /** What a cell needs so that takes can write its state in place. */
@@ -11,27 +24,39 @@ interface Owner {
   owned: OwnedState | undefined;
 }
 
-interface OwnedLimit extends Omit<LimitState, "tokensMilli"> {
+interface OwnedLimit extends Omit<LimitState, "tokensMilli" | "slices"> {
   tokensMilli: number;
+  slices: readonly Slice[];
 }
 
-/** What each amount of a take would leave: nothing is written before all of them fit. */
+interface OwnedBucket extends Omit<BucketState, "limits" | "validUntilMs" | "renewAtMs"> {
+  readonly limits: readonly OwnedLimit[];
+  validUntilMs: number;
+  renewAtMs: number;
+}
+
+/** What each amount of a call would leave: nothing is written before all of them fit. */
 const leftMilli: number[] = [];
+const leftSlices: (readonly Slice[])[] = [];
+const NONE: readonly Amount[] = Object.freeze([]);
 
 /**
  * A state that nobody outside its cell has seen, so that a take can write its tokens in place where it would otherwise make
  * three objects. It is the answer to such takes as well: whoever looks at the state of the answer ends the ownership, and the
- * next take goes by a copy.
+ * next take goes by a copy. Slices are values all the same, which a take of slots replaces.
  */
 export class OwnedState implements TakenInPlace, SharedState {
   readonly kind = "taken";
   readonly ticket = PLAIN_TICKET;
   readonly shadowed = PLAIN_TICKET.shadowed;
   readonly #owner: Owner;
-  readonly #state: Omit<BucketState, "limits"> & { readonly limits: readonly OwnedLimit[] };
+  readonly #state: OwnedBucket;
+  readonly #hasSlots: boolean;
 
+  /** The state must be as `mayBeOwned` asks. */
   constructor(owner: Owner, state: BucketState) {
     this.#owner = owner;
+    this.#hasSlots = !state.plain;
     this.#state = { ...state, limits: state.limits.map((limit) => ({ ...limit })) };
   }
 
@@ -46,6 +71,7 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   tokensLeft(): TokensLeft {
     const { limits } = this.#state;
+    if (this.#hasSlots) return slotsLeft(limits);
     if (limits.length === 1) return (limits[0] as OwnedLimit).tokensMilli;
     // An array that grows by pushing takes room for seventeen.
     if (limits.length === 2) return [(limits[0] as OwnedLimit).tokensMilli, (limits[1] as OwnedLimit).tokensMilli];
@@ -54,17 +80,71 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
   stateWith(left: TokensLeft): BucketState {
+    const count = this.#state.limits.length;
     const limits = this.#state.limits.map((held, i) => ({
       ...held,
       tokensMilli: typeof left === "number" ? left : (left[i] as number),
+      slices: this.#hasSlots ? slicesOf(left, count + i) : held.slices,
     }));
     return { ...this.#state, limits };
   }
 
-  /** Takes every amount, or nothing and answers false. The state must be as `isOwnable` asks. */
-  take(amounts: readonly Amount[], nowMs: number): boolean {
+  /** Takes every amount, or nothing and answers undefined. The state must be as `isOwnable` asks. */
+  take(amounts: readonly Amount[], nowMs: number): TakenInPlace | undefined {
+    if (!this.#takeTokens(amounts, nowMs - this.#state.epochMs)) return undefined;
+    if (!this.#hasSlots) return this;
+    const atMs = Math.max(nowMs, this.#state.epochMs);
+    this.#hold(amounts, atMs);
+    return new TakenSlots(this, amounts, atMs);
+  }
+
+  /** The ticket of a take of slots at an instant that left these tokens and slices. */
+  ticketOf(amounts: readonly Amount[], atMs: number, left: TokensLeft): Ticket {
+    const { limits } = this.#state;
+    let pins: readonly SlotPin[] | undefined;
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit: name, milli } = amounts[a] as Amount;
+      const i = indexOf(limits, name, a);
+      const held = i < 0 || milli <= 0 ? undefined : (limits[i] as OwnedLimit);
+      if (held?.quota === undefined) continue;
+      const pin = slotPinOf(held, slicesOf(left, limits.length + i), atMs, undefined);
+      if (pin !== undefined) pins = pins === undefined ? [pin] : [...pins, pin];
+    }
+    if (pins === undefined) return PLAIN_TICKET;
+    const { overdrawn, opened, shadowed } = PLAIN_TICKET;
+    return { pins, overdrawn, opened, shadowed };
+  }
+
+  /**
+   * Gives back slots, and answers how long each was held; undefined where one of the amounts is no slot that is held: then nothing is
+   * given back. No boundary may be passed.
+   */
+  giveBack(amounts: readonly Amount[], ticket: Ticket, nowMs: number): readonly Amount[] | undefined {
     const { limits, epochMs } = this.#state;
-    const elapsedMs = nowMs - epochMs;
+    const atMs = Math.max(nowMs, epochMs);
+    let times: readonly Amount[] = NONE;
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit: name, milli } = amounts[a] as Amount;
+      const held = limitOf(limits, name, a);
+      const pin = pinOf(ticket, name);
+      if (held === undefined || !isSlotPin(pin) || !hasSlots(held, pin)) return undefined;
+      const slices = givenBack(held.slices, pin, milli);
+      if (slices === undefined) return undefined;
+      leftSlices[a] = slices;
+      const time = { limit: countName("heldMs", name), milli: timeOf(milli, atMs - pin.sinceMs) };
+      times = a === 0 ? [time] : [...times, time];
+    }
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit: name, milli } = amounts[a] as Amount;
+      const held = limitOf(limits, name, a) as OwnedLimit;
+      held.tokensMilli += milli;
+      held.slices = leftSlices[a] as readonly Slice[];
+    }
+    return times;
+  }
+
+  #takeTokens(amounts: readonly Amount[], elapsedMs: number): boolean {
+    const { limits } = this.#state;
     if (amounts.length === 1) return takeOne(limits, amounts[0] as Amount, elapsedMs);
     if (amounts.length === 2) return takeTwo(limits, amounts[0] as Amount, amounts[1] as Amount, elapsedMs);
     for (let a = 0; a < amounts.length; a++) {
@@ -80,12 +160,94 @@ export class OwnedState implements TakenInPlace, SharedState {
     }
     return true;
   }
+
+  /** The slots among amounts that were taken: in which slices they are held. */
+  #hold(amounts: readonly Amount[], atMs: number): void {
+    const state = this.#state;
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit: name, milli } = amounts[a] as Amount;
+      const held = limitOf(state.limits, name, a);
+      if (held?.quota === undefined || milli <= 0) continue;
+      const endMs = holdEndMs(held.limit, undefined, atMs);
+      held.slices = taken(held.slices, milli, endMs);
+      state.validUntilMs = Math.min(state.validUntilMs, endMs);
+      state.renewAtMs = Math.min(state.renewAtMs, endMs);
+    }
+  }
 }
 
-/** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
+/** The answer to a take of slots. Its state and its ticket are made when they are looked at, of what the take left. */
+class TakenSlots implements TakenInPlace {
+  readonly kind = "taken";
+  readonly shadowed = PLAIN_TICKET.shadowed;
+  readonly #owned: OwnedState;
+  readonly #amounts: readonly Amount[];
+  readonly #atMs: number;
+  readonly #left: TokensLeft;
+  #ticket: Ticket | undefined;
+
+  constructor(owned: OwnedState, amounts: readonly Amount[], atMs: number) {
+    this.#owned = owned;
+    this.#amounts = amounts;
+    this.#atMs = atMs;
+    this.#left = owned.tokensLeft();
+    this.#ticket = undefined;
+  }
+
+  get ticket(): Ticket {
+    this.#ticket ??= this.#owned.ticketOf(this.#amounts, this.#atMs, this.#left);
+    return this.#ticket;
+  }
+
+  get state(): BucketState {
+    return this.#owned.stateWith(this.#left);
+  }
+}
+
+/** The answer to a give-back in place: the state that it left, for whoever looks at once. */
+export class GivenBackInPlace {
+  readonly kind = "applied";
+  readonly #owned: OwnedState;
+
+  constructor(owned: OwnedState) {
+    this.#owned = owned;
+  }
+
+  get state(): BucketState {
+    return this.#owned.state;
+  }
+}
+
+/** Whether calls on such a state change nothing but tokens and slices: every limit is hard and tells nothing, and drips or has slots. */
+export function mayBeOwned(state: BucketState): boolean {
+  if (state.untouched) return false;
+  if (state.plain) return true;
+  const { limits } = state;
+  for (let i = 0; i < limits.length; i++) {
+    const { limit, quota, slices } = limits[i] as LimitState;
+    if (!isHard(limit) || limit.notifyAt) return false;
+    if (quota === undefined ? slices.length > 0 : !rulesOf(limit).holdsSlots) return false;
+  }
+  return true;
+}
+
+/** Whether nothing else changes when this claim is taken now: no limit to bring, no boundary passed. */
 export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, nowMs: number): boolean {
-  if (!state.plain || state.untouched || nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
+  if (nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
   return !knowsMore(origin, state.origin);
+}
+
+function slicesOf(left: TokensLeft, at: number): readonly Slice[] {
+  return (left as readonly unknown[])[at] as readonly Slice[];
+}
+
+// Literals for one limit and for two, as above.
+function slotsLeft(limits: readonly OwnedLimit[]): TokensLeft {
+  const one = limits[0] as OwnedLimit;
+  if (limits.length === 1) return [one.tokensMilli, one.slices];
+  const other = limits[1] as OwnedLimit;
+  if (limits.length === 2) return [one.tokensMilli, other.tokensMilli, one.slices, other.slices];
+  return [...limits.map(({ tokensMilli }) => tokensMilli), ...limits.map(({ slices }) => slices)];
 }
 
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
@@ -110,9 +272,14 @@ function takeTwo(limits: readonly OwnedLimit[], first: Amount, second: Amount, e
   return true;
 }
 
-/** Looked for where it most often is: amounts are named in the order of the limits. */
 function limitOf(limits: readonly OwnedLimit[], name: string, place: number): OwnedLimit | undefined {
-  if (place < limits.length && (limits[place] as OwnedLimit).name === name) return limits[place];
-  for (let i = 0; i < limits.length; i++) if ((limits[i] as OwnedLimit).name === name) return limits[i];
-  return undefined;
+  const at = indexOf(limits, name, place);
+  return at < 0 ? undefined : limits[at];
+}
+
+/** Looked for where it most often is: amounts are named in the order of the limits. */
+function indexOf(limits: readonly OwnedLimit[], name: string, place: number): number {
+  if (place < limits.length && (limits[place] as OwnedLimit).name === name) return place;
+  for (let i = 0; i < limits.length; i++) if ((limits[i] as OwnedLimit).name === name) return i;
+  return -1;
 }
