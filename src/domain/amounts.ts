@@ -52,10 +52,13 @@ const NOTHING: readonly Amount[] = Object.freeze([]);
 
 /** The way back, for events: tokens by name, those of one name added up. */
 export function tokensByName(amounts: readonly Amount[]): Readonly<Record<string, number>> {
-  // A map, because a limit may be called "constructor", which every plain object has already.
-  const sums = new Map<string, number>();
-  for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
-  return Object.fromEntries(Array.from(sums, ([name, milli]) => [name, milli / 1000]));
+  const tokens: Record<string, number> = {};
+  // Of its own only: a limit may be called "constructor", which every plain object has already.
+  for (const { limit, milli } of amounts) {
+    tokens[limit] = Object.hasOwn(tokens, limit) ? (tokens[limit] as number) + milli : milli;
+  }
+  for (const limit in tokens) tokens[limit] = (tokens[limit] as number) / 1000;
+  return tokens;
 }
 
 /** The amounts that are bought for limits of one bucket; here the names are those of limits, whatever they count. */

@@ -33,7 +33,7 @@ export class AcquireWatch {
   }
 
   /** Runs a request whose caller gets the lease. */
-  async acquire(request: AcquireRequest, work: () => Promise<Outcome>): Promise<Outcome> {
+  acquire(request: AcquireRequest, work: () => Promise<Outcome>): Promise<Outcome> {
     return this.run(request, work, (outcome) => this.#answered(request, outcome));
   }
 

@@ -1,4 +1,4 @@
-import type { Amount } from "../domain/amounts.ts";
+import { type Amount, tokensByName } from "../domain/amounts.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { slotsFirst } from "./slot-amounts.ts";
@@ -14,6 +14,15 @@ export function consumedIn(
   usedAt: (level: number, take: readonly Amount[]) => readonly Amount[],
   isPassed: (level: number, limit: string) => boolean,
 ): Readonly<Record<string, number>> {
+  const [own] = demands;
+  // Nearly every lease is of one bucket with rates alone: the service tells what it consumed with every answer.
+  if (own !== undefined && demands.length === 1 && !own.link.charged.isBeyondRates) {
+    const { limits } = own.link.charged;
+    const tokens = tokensByName(usedAt(0, own.take));
+    const byMeasure: Record<string, number> = {};
+    for (const limit in tokens) byMeasure[measureIn(limits, limit)] = (tokens[limit] as number) * charged;
+    return byMeasure;
+  }
   const consumed = new Map<string, number>();
   const counted = new Set<string>();
   for (const [level, { link, take }] of demands.entries()) {

@@ -36,7 +36,10 @@ export let settledAtOnce: (lease: Lease) => boolean;
  */
 export class Lease<Measure extends string = string> extends LeaseResource<Measure> {
   static {
-    partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
+    partsOfLease = (lease) =>
+      lease.#others === undefined
+        ? [lease.part]
+        : [lease.part, ...Array.from(lease.#others.values(), (other) => other.ownPart)];
     calendarOfLease = (lease) => lease.core.maker.calendar;
     settledAtOnce = (lease) => {
       // What a client gave is no lease of this class.

@@ -6,9 +6,10 @@ import type { Inflight } from "./inflight.ts";
 import { internalProblem, Problem, problemResponse } from "./problem.ts";
 import type { Gate, RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
+import { allowedMethods, routeFinder } from "./route-finder.ts";
 import { type RouteResponse, responseOf } from "./route-response.ts";
 import { type RouteRunner, runRoute } from "./run-route.ts";
-import { Hono } from "./vendor.ts";
+import { getPath } from "./vendor.ts";
 import { waysFor } from "./ways.ts";
 
 /** Answers a request that came through a gate. Never rejects. */
@@ -34,7 +35,7 @@ const BODY_MS = 21_000;
 /** The whole service as one function from request to response. */
 export function makeApp(options: AppOptions): Respond {
   const { inflight, newRequestId } = options;
-  const app = routed(options);
+  const run = routed(options);
   return async (request, gate, cutOff) => {
     const { headers, method } = request;
     const requestId = safeId(headers.get("x-request-id")) ?? newRequestId();
@@ -54,36 +55,37 @@ export function makeApp(options: AppOptions): Respond {
           return responseOf({ status: 204, headers: preflightFields(origin) }, fields);
         }
       }
-      return await inflight.run(BODY_MS, async (underway) =>
-        app.fetch(request, { gate, requestId, fields, underway, cutOff }),
-      );
+      const answer = await inflight.run(BODY_MS, (underway) => run(request, { gate, requestId, underway, cutOff }));
+      return sent(method, responseOf(answer, fields));
     } catch (error) {
-      return responseOf(failed(options, error, requestId, request), fields);
+      return sent(method, responseOf(failed(options, error, requestId, request), fields));
     }
   };
 }
 
-function routed(options: AppOptions) {
+/** An answer to HEAD is that to GET without its body. */
+function sent(method: string, response: Response): Response {
+  return method === "HEAD" ? new Response(null, response) : response;
+}
+
+function routed(options: AppOptions): (request: Request, context: RequestContext) => Promise<RouteResponse> {
   const { runner, routes, page } = options;
-  const app = new Hono<{ Bindings: RequestContext }>();
-  for (const route of routes) {
-    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (c) =>
-      responseOf(await runRoute(runner, route, c.req.raw, c.req.param(), c.env), c.env.fields),
-    );
-  }
+  const findRoute = routeFinder(routes);
   const methodsOf = allowedMethods(routes);
-  app.notFound(async (c) => {
-    const { method } = c.req;
-    const allow = isPage(c.req.path) ? "GET, HEAD" : methodsOf(c.req.path);
-    if (allow === undefined) return responseOf(unknownRoute(c.env.requestId, c.req.raw), c.env.fields);
-    if (isPage(c.req.path) && (method === "GET" || method === "HEAD")) {
-      return responseOf((await page(c.req.path, c.req.raw)) ?? unknownRoute(c.env.requestId, c.req.raw), c.env.fields);
+  const notFound = async (request: Request, path: string, { requestId }: RequestContext): Promise<RouteResponse> => {
+    const { method } = request;
+    const allow = isPage(path) ? "GET, HEAD" : methodsOf(path);
+    if (allow === undefined) return unknownRoute(requestId, request);
+    if (isPage(path) && (method === "GET" || method === "HEAD")) {
+      return (await page(path, request)) ?? unknownRoute(requestId, request);
     }
-    const problem = new Problem("method_not_allowed", `This route accepts ${allow}.`, { headers: { allow } });
-    return responseOf(failed(options, problem, c.env.requestId, c.req.raw), c.env.fields);
-  });
-  app.onError((error, c) => responseOf(failed(options, error, c.env.requestId, c.req.raw), c.env.fields));
-  return app;
+    throw new Problem("method_not_allowed", `This route accepts ${allow}.`, { headers: { allow } });
+  };
+  return (request, context) => {
+    const path = getPath(request);
+    const found = findRoute(request.method, path);
+    return found === undefined ? notFound(request, path, context) : runRoute(runner, found, request, context);
+  };
 }
 
 function failed({ log, units }: AppOptions, error: unknown, requestId: string, request: Request): RouteResponse {
@@ -103,21 +105,6 @@ function failed({ log, units }: AppOptions, error: unknown, requestId: string, r
 function unknownRoute(requestId: string, request: Request): RouteResponse {
   const problem = new Problem("route_unknown", "No such route; see /openapi.json.");
   return problemResponse(problem, requestId, waysFor(request)) as RouteResponse;
-}
-
-/** The methods of the route that has such a path, as `Allow` lists them. */
-function allowedMethods(routes: readonly Route[]): (path: string) => string | undefined {
-  const known = new Map<string, string[]>();
-  for (const { method, path } of routes) {
-    const methods = known.get(path) ?? [];
-    known.set(path, methods);
-    methods.push(...(method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()]));
-  }
-  const patterns = Array.from(known, ([path, methods]) => ({
-    pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+").replaceAll(".", "\\.")}$`),
-    allow: methods.join(", "),
-  }));
-  return (path) => patterns.find(({ pattern }) => pattern.test(path))?.allow;
 }
 
 function isPage(path: string): boolean {

@@ -4,7 +4,8 @@ import type { LimitStanding } from "../domain/limit-standing.ts";
 import { measureOf } from "../domain/measures.ts";
 import type { Availability } from "../engine/availability.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
-import { type BucketPosition, type LeasePart, positionsOf } from "../engine/lease-part.ts";
+import { type LeasePart, positionsOf } from "../engine/lease-part.ts";
+import type { Demand } from "../engine/request.ts";
 import { standingOf, standingsOfParts } from "../engine/standing.ts";
 import type { Answered } from "../leases/stored-leases.ts";
 
@@ -19,8 +20,11 @@ export function answerAtOnce(
 ): Answered {
   const { degraded } = lease;
   const parts = partsOfLease(lease);
-  const [own, ...others] = parts as readonly [LeasePart, ...LeasePart[]];
-  const { limits, standings, isSoft } = others.length === 0 ? walked(own, calendar) : severalIn(lease, parts, calendar);
+  const own = parts[0] as LeasePart;
+  // A list that may be made when it is looked at.
+  const { demands } = own;
+  const { limits, standings, isSoft } =
+    parts.length === 1 ? walked(demands, own, calendar) : severalIn(lease, parts, calendar);
   return {
     lease: {
       leaseId: null,
@@ -29,11 +33,11 @@ export function answerAtOnce(
       resource: own.resource,
       status: "settled",
       consumed: lease.consumed,
-      also: Object.fromEntries(others.map(({ resource: name }) => [name, lease.resource(name).consumed])),
+      also: parts.length === 1 ? {} : alsoConsumed(lease, parts),
       degraded,
       overdrawn: degraded === false && isSoft ? lease.overdrawn : [],
       shadowed: parts.some(({ isShadowed }) => isShadowed) ? lease.shadowed : [],
-      bypassed: lease.bypassed,
+      bypassed: demands[0]?.bypass ?? false,
       expiresAtMs: null,
       onExpiry: about.onExpiry,
       limits,
@@ -53,8 +57,8 @@ interface Walked {
 }
 
 /** The buckets of a take on one resource, gone through once for all that the answer says of them. */
-function walked({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): Walked {
-  const places = positionsOf(demands.map(({ bucket }) => bucket));
+function walked(demands: readonly Demand[], { taken, takenAtMs }: LeasePart, calendar: Calendar): Walked {
+  const places = demands.length === 1 ? undefined : positionsOf(demands.map(({ bucket }) => bucket));
   const at = { nowMs: takenAtMs, calendar };
   const limits: Availability[] = [];
   const standings: LimitStanding[] = [];
@@ -65,7 +69,7 @@ function walked({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): W
     if (state === undefined) continue;
     isSoft ||= state.limits.some(({ limit }) => limit.soft === true);
     const { bucket } = demand;
-    const { level } = places[i] as BucketPosition;
+    const level = places?.[i]?.level ?? 0;
     for (const definition of demand.limits ?? demand.set.limits) {
       const held = findLimit(state, definition.name);
       if (held === undefined) continue;
@@ -76,6 +80,10 @@ function walked({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): W
     }
   }
   return { limits, standings, isSoft };
+}
+
+function alsoConsumed(lease: Lease, [, ...others]: readonly LeasePart[]): Answered["lease"]["also"] {
+  return Object.fromEntries(others.map(({ resource }) => [resource, lease.resource(resource).consumed]));
 }
 
 /** Of several resources a total that they share is left once in the header fields, and in the body with each of them. */

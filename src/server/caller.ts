@@ -25,9 +25,9 @@ export function callerOf(token: TokenEntry): Caller {
 }
 
 /** `what`: that which needs the scope, as the subject of a sentence. */
-export function requireScope({ id, scopes }: Caller, scope: Scope, what: string): void {
+export function requireScope({ id, scopes }: Caller, scope: Scope, what: () => string): void {
   if (scopes.includes(scope)) return;
-  throw new Problem("insufficient_scope", `The token ${id} lacks the scope ${scope}, which ${what} needs.`, {
+  throw new Problem("insufficient_scope", `The token ${id} lacks the scope ${scope}, which ${what()} needs.`, {
     members: { scope },
   });
 }

@@ -4,22 +4,33 @@ import { type Holder, type PoolSlot, SharedPool, type TokenCount } from "./share
 /** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
 const TICK_MS = 250;
 
-const nothing = (): void => {};
-
 /** What a request does to capacity: one that ends a lease, or keeps it from ending, frees it or guards what is there. */
 type RequestKind = "plain" | "ending";
 
 /** A request that has begun; under way once its body is there. */
-export interface Underway {
+export class Underway {
   /** Undefined until its body is there. */
   slot: PoolSlot | undefined;
   holder: Holder | undefined;
-  /** Rejects its answer with this, unless it has one. */
-  fail: (problem: Problem) => void;
   /** Aborted when the time is over; made when somebody asks for it. */
   controller: AbortController | undefined;
   /** In ticks. */
   deadline: number;
+  /** Its index in the list of all. */
+  index: number;
+  /** Rejects its answer, unless it has one. */
+  reject: ((problem: Problem) => void) | undefined;
+
+  constructor(deadline: number, index: number) {
+    this.deadline = deadline;
+    this.index = index;
+  }
+
+  /** Answers it with this, unless it has an answer. */
+  fail(problem: Problem): void {
+    this.reject?.(problem);
+    this.controller?.abort(problem);
+  }
 }
 
 interface InflightBounds {
@@ -40,7 +51,8 @@ export class Inflight {
   readonly #plain: SharedPool;
   readonly #ending: SharedPool;
   readonly #waiting: SharedPool;
-  readonly #underway = new Set<Underway>();
+  /** In no order. Not a set: one that changes with every request is made anew again and again. */
+  readonly #underway: Underway[] = [];
   readonly #onIdle: (() => void)[] = [];
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -58,38 +70,24 @@ export class Inflight {
 
   /** Runs a request with at most so many ms for its body. */
   run<Value>(bodyMs: number, work: (underway: Underway) => Promise<Value>): Promise<Value> {
-    const underway: Underway = {
-      slot: undefined,
-      holder: undefined,
-      fail: nothing,
-      controller: undefined,
-      deadline: this.#in(bodyMs),
-    };
-    this.#underway.add(underway);
-    this.#timer ??= setInterval(() => this.#look(), TICK_MS).unref();
-    const ended = () => {
-      this.#underway.delete(underway);
-      underway.slot?.release();
-      if (this.#underway.size === 0) for (const wake of this.#onIdle.splice(0)) wake();
-    };
+    const underway = new Underway(this.#in(bodyMs), this.#underway.length);
     // The work is begun outside the executor: begun inside, what it makes outlives collections, and requests cost a fifth more.
-    let resolve: (value: Value) => void = nothing;
-    let reject: (error: unknown) => void = nothing;
-    const answer = new Promise<Value>((...settle) => {
-      [resolve, reject] = settle;
+    const working = work(underway);
+    this.#underway.push(underway);
+    this.#timer ??= setInterval(() => this.#look(), TICK_MS).unref();
+    let resolve: ((value: Value) => void) | undefined;
+    const answer = new Promise<Value>((resolved, rejected) => {
+      resolve = resolved;
+      underway.reject = rejected;
     });
-    underway.fail = (problem) => {
-      reject(problem);
-      underway.controller?.abort(problem);
-    };
-    work(underway).then(
+    working.then(
       (value) => {
-        ended();
-        resolve(value);
+        this.#ended(underway);
+        resolve?.(value);
       },
       (error) => {
-        ended();
-        reject(error);
+        this.#ended(underway);
+        underway.reject?.(error);
       },
     );
     return answer;
@@ -126,11 +124,21 @@ export class Inflight {
 
   /** Resolves when none is under way. */
   idle(): Promise<void> {
-    return this.#underway.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#onIdle.push(resolve));
+    return this.#underway.length === 0 ? Promise.resolve() : new Promise((resolve) => this.#onIdle.push(resolve));
   }
 
   close(): void {
     clearInterval(this.#timer);
+  }
+
+  #ended(underway: Underway): void {
+    const last = this.#underway.pop() as Underway;
+    if (last !== underway) {
+      this.#underway[underway.index] = last;
+      last.index = underway.index;
+    }
+    underway.slot?.release();
+    if (this.#underway.length === 0) for (const wake of this.#onIdle.splice(0)) wake();
   }
 
   #in(ms: number): number {

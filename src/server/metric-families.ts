@@ -1,12 +1,24 @@
 type Labels = Readonly<Record<string, string>>;
 type IsShown = (labels: Labels) => boolean;
 
+interface Series<Value> {
+  readonly labels: Labels;
+  value: Value;
+}
+
+/** Series by the values of their labels, one after the other: no text is made of them to find one. */
+interface Branch<Value> {
+  readonly next: Map<string, Branch<Value>>;
+  series: Series<Value> | undefined;
+}
+
 /** Numbers of one name, one for each set of labels. */
 abstract class Family<Value> {
   readonly name: string;
   readonly #help: string;
   readonly #type: string;
-  protected readonly series = new Map<string, { readonly labels: Labels; value: Value }>();
+  readonly #series: Series<Value>[] = [];
+  readonly #root: Branch<Value> = { next: new Map(), series: undefined };
 
   constructor(name: string, help: string, type: string) {
     this.name = name;
@@ -15,29 +27,43 @@ abstract class Family<Value> {
   }
 
   text(isShown: IsShown): string {
-    const lines = [...this.series.values()].filter(({ labels }) => isShown(labels)).flatMap((one) => this.lines(one));
+    const lines = this.#series.filter(({ labels }) => isShown(labels)).flatMap((one) => this.lines(one));
     return `# HELP ${this.name} ${this.#help}\n# TYPE ${this.name} ${this.#type}\n${lines.map((line) => `${line}\n`).join("")}`;
   }
 
-  protected abstract lines(one: { readonly labels: Labels; readonly value: Value }): string[];
+  protected abstract lines(one: Readonly<Series<Value>>): string[];
 
-  protected of(labels: Labels, first: () => Value): { value: Value } {
-    let key = "";
-    for (const name in labels) key += `${labels[name]}\n`;
-    const known = this.series.get(key);
-    if (known !== undefined) return known;
-    const made = { labels, value: first() };
-    this.series.set(key, made);
-    return made;
+  protected abstract first(): Value;
+
+  protected of(labels: Labels): Series<Value> {
+    let branch = this.#root;
+    for (const name in labels) {
+      const value = labels[name] as string;
+      let next = branch.next.get(value);
+      if (next === undefined) {
+        next = { next: new Map(), series: undefined };
+        branch.next.set(value, next);
+      }
+      branch = next;
+    }
+    if (branch.series === undefined) {
+      branch.series = { labels, value: this.first() };
+      this.#series.push(branch.series);
+    }
+    return branch.series;
   }
 }
 
 class Numbers extends Family<number> {
   add(labels: Labels, amount: number): void {
-    this.of(labels, () => 0).value += amount;
+    this.of(labels).value += amount;
   }
 
-  protected lines({ labels, value }: { readonly labels: Labels; readonly value: number }): string[] {
+  protected first(): number {
+    return 0;
+  }
+
+  protected lines({ labels, value }: Readonly<Series<number>>): string[] {
     return [`${this.name}${shown(labels)} ${value}`];
   }
 }
@@ -70,14 +96,18 @@ export class Histogram extends Family<Distribution> {
   }
 
   add(labels: Labels, value: number): void {
-    const { value: distribution } = this.of(labels, () => ({ counts: this.#bounds.map(() => 0), sum: 0, count: 0 }));
+    const { value: distribution } = this.of(labels);
     const at = this.#bounds.findIndex((bound) => value <= bound);
     if (at >= 0) distribution.counts[at] = (distribution.counts[at] ?? 0) + 1;
     distribution.sum += value;
     distribution.count += 1;
   }
 
-  protected lines({ labels, value }: { readonly labels: Labels; readonly value: Distribution }): string[] {
+  protected first(): Distribution {
+    return { counts: this.#bounds.map(() => 0), sum: 0, count: 0 };
+  }
+
+  protected lines({ labels, value }: Readonly<Series<Distribution>>): string[] {
     let below = 0;
     const buckets = this.#bounds.map((bound, i) => {
       below += value.counts[i] ?? 0;

@@ -12,6 +12,9 @@ import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 import type { WebhookResult } from "./webhook.ts";
 
+/** The labels that say where something happened. */
+type At = { readonly resource: string; readonly namespace: string };
+
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
@@ -72,7 +75,9 @@ export class Metrics {
         this.#requests.add({ result: resultOfRefusal(event), ...at, ...blamed(event) }, 1);
         break;
       case "acquireEnded":
-        if (event.result !== "refused") this.#requests.add({ result: event.result, ...at }, 1);
+        if (event.result !== "refused") {
+          this.#requests.add({ result: event.result, resource: at.resource, namespace: at.namespace }, 1);
+        }
         this.#took.add(
           { result: event.result, store: this.#info.store, namespace: at.namespace },
           event.durationMs / 1000,
@@ -127,15 +132,18 @@ export class Metrics {
     return families.map((family) => family.text(isShown)).join("");
   }
 
-  #moved(direction: string, amounts: Readonly<Record<string, number>>, at: Readonly<Record<string, string>>): void {
-    for (const limit in amounts) this.#tokens.add({ direction, limit, ...at }, amounts[limit] ?? 0);
+  #moved(direction: string, amounts: Readonly<Record<string, number>>, { resource, namespace }: At): void {
+    for (const limit in amounts) this.#tokens.add({ direction, limit, resource, namespace }, amounts[limit] ?? 0);
   }
 
   /** One tenant's resources do not use up the names of another's. */
-  #at(resource: string, namespace: string): { readonly resource: string; readonly namespace: string } {
+  #at(resource: string, namespace: string): At {
     const shown = this.#namespace(namespace);
-    const known = this.#names.get(shown) ?? new Set<string>();
-    this.#names.set(shown, known);
+    let known = this.#names.get(shown);
+    if (known === undefined) {
+      known = new Set();
+      this.#names.set(shown, known);
+    }
     return { resource: bounded(known, resource, "other"), namespace: shown };
   }
 

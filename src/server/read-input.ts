@@ -19,12 +19,13 @@ export function readQuery(url: string, schema: z.ZodObject | undefined): unknown
   return checked(schema, Object.fromEntries(given), (path) => `?${path.join("/")}`);
 }
 
-/** A JSON object, checked; undefined where there is none and none is wanted. */
-export async function readBody(
+/** The text of a body; undefined where there is none and none is wanted. */
+export function readBody(
   request: Request,
   schema: z.ZodObject | undefined,
-  { bytesMax, isFetch }: { readonly bytesMax: number; readonly isFetch: boolean },
-): Promise<unknown> {
+  bytesMax: number,
+  isFetch: boolean,
+): Promise<string> | undefined {
   const { headers } = request;
   const length = headers.get("content-length");
   const hasBody =
@@ -36,12 +37,12 @@ export async function readBody(
   requireJson(headers.get("content-type"));
   if (length !== null && Number(length) > bytesMax) throw tooLarge(bytesMax);
   // With a length the server counts; without one we do.
-  const text = length === null ? await boundedText(request, bytesMax) : await request.text();
-  if (isFetch && text.length > bytesMax) throw tooLarge(bytesMax);
-  return parsed(text, schema);
+  if (length === null) return boundedText(request, bytesMax);
+  return isFetch ? countedText(request, bytesMax) : request.text();
 }
 
-function parsed(text: string, schema: z.ZodObject | undefined): unknown {
+/** The JSON object of a body, checked. */
+export function parseBody(text: string, schema: z.ZodObject | undefined): unknown {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -89,6 +90,13 @@ function requireJson(type: string | null): void {
   const media = type?.split(";", 1)[0]?.trim().toLowerCase();
   if (media === "application/json") return;
   throw new Problem("content_type_unsupported", "Bodies are JSON; send Content-Type: application/json.");
+}
+
+/** What another program received may be longer than it says. */
+async function countedText(request: Request, bytesMax: number): Promise<string> {
+  const text = await request.text();
+  if (text.length > bytesMax) throw tooLarge(bytesMax);
+  return text;
 }
 
 async function boundedText(request: Request, bytesMax: number): Promise<string> {

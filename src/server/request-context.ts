@@ -19,8 +19,6 @@ export interface Gate {
 export interface RequestContext {
   readonly gate: Gate;
   readonly requestId: string;
-  /** Fields that every answer to it has. */
-  readonly fields: Readonly<Record<string, string>>;
   readonly underway: Underway;
   readonly cutOff: (() => void) | undefined;
 }

@@ -1,12 +1,16 @@
+import type { Limiter } from "../engine/limiter.ts";
+import type { StoredLeases } from "../leases/stored-leases.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";
 import type { Inflight } from "./inflight.ts";
 import { Problem } from "./problem.ts";
-import { readBody, readQuery } from "./read-input.ts";
+import { parseBody, readBody, readQuery } from "./read-input.ts";
 import type { RequestContext } from "./request-context.ts";
-import type { Route } from "./route.ts";
+import type { Call, Route } from "./route.ts";
+import type { FoundRoute } from "./route-finder.ts";
 import type { RouteResponse } from "./route-response.ts";
 import type { ServiceParts } from "./service-parts.ts";
-import { isNamespaceMissing, type Tenant } from "./tenant.ts";
+import { isNamespaceMissing, type Tenant, type TenantTools } from "./tenant.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
 /** What every route is run with. */
@@ -23,52 +27,113 @@ const ANSWER_MS = 10_000;
 /** Who may, then what: nothing is read of a body, and no namespace is looked up, for somebody who may not. */
 export async function runRoute(
   runner: RouteRunner,
-  route: Route,
+  { route, namespace, id }: FoundRoute,
   request: Request,
-  params: Readonly<Record<string, string>>,
   context: RequestContext,
 ): Promise<RouteResponse> {
   const { service, inflight } = runner;
-  const { underway, requestId, gate, cutOff } = context;
   if (service.isStopping() && !STOPPING_ROUTES.has(route.path)) {
     throw new Problem("stopping", "The service is stopping; try another instance, or later.", {
       headers: { connection: "close" },
     });
   }
   const caller = route.scope === undefined ? LOCAL : identified(runner, request, context);
-  const { namespace = "", id = "" } = params;
   authorize(route, caller, namespace);
   const query = readQuery(request.url, route.query);
-  const body =
-    route.method === "get"
-      ? undefined
-      : await readBody(request, route.body, { bytesMax: service.settings.bodyMax, isFetch: gate.isFetch });
+  const text =
+    route.method === "get" ? undefined : readBody(request, route.body, service.settings.bodyMax, context.gate.isFetch);
+  const body = text === undefined ? undefined : parseBody(await text, route.body);
   if (!UNCOUNTED_ROUTES.has(route.path)) {
     const holder = { token: caller.token?.id, namespace };
-    inflight.begin(underway, holder, route.endsLeases === true ? "ending" : "plain", ANSWER_MS);
+    inflight.begin(context.underway, holder, route.endsLeases === true ? "ending" : "plain", ANSWER_MS);
   }
-  const handled = async (tenant: Tenant | undefined): Promise<RouteResponse> => {
-    const found = tenant?.tools();
-    const tools = found instanceof Promise ? await found : found;
-    return route.handle({
-      ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
-      limiter: (tools ?? service.tenants.rootTools).limiter,
-      storedLeases: (tools ?? service.tenants.rootTools).storedLeases,
-      signal: (waitMs) => {
-        if (waitMs > 0) inflight.wait(underway, ANSWER_MS + waitMs);
-        underway.controller ??= new AbortController();
-        return AbortSignal.any([underway.controller.signal, request.signal]);
-      },
-      extend: (answerMs) => inflight.extend(underway, ANSWER_MS + answerMs),
-    });
-  };
+  const call = new RouteCall(runner, context, request, { namespace, id, caller, query, body });
   const tenant = namespace === "" ? undefined : service.tenants.get(namespace);
   try {
-    return await handled(tenant);
+    return await handled(route, call, tenant);
   } catch (error) {
     // The name may have been deleted and registered anew since it was looked up: then it stands for another namespace.
     if (tenant === undefined || !isNamespaceMissing(error) || !service.tenants.lost(tenant)) throw error;
-    return await handled(service.tenants.get(namespace));
+    return await handled(route, call, service.tenants.get(namespace));
+  }
+}
+
+function handled(route: Route, call: RouteCall, tenant: Tenant | undefined): MaybePromise<RouteResponse> {
+  const tools = tenant === undefined ? call.service.tenants.rootTools : tenant.tools();
+  if (tools instanceof Promise) return tools.then((found) => route.handle(call.on(found)));
+  return route.handle(call.on(tools));
+}
+
+/** What a handler is given. A class, and little more than what it is made of: there is one for every request. */
+class RouteCall implements Call<unknown, unknown> {
+  readonly namespace: string;
+  readonly id: string;
+  readonly caller: Caller;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly request: Request;
+  readonly #runner: RouteRunner;
+  readonly #context: RequestContext;
+  #tools: TenantTools;
+
+  constructor(
+    runner: RouteRunner,
+    context: RequestContext,
+    request: Request,
+    {
+      namespace,
+      id,
+      caller,
+      query,
+      body,
+    }: Pick<Call<unknown, unknown>, "namespace" | "id" | "caller" | "query" | "body">,
+  ) {
+    this.namespace = namespace;
+    this.id = id;
+    this.caller = caller;
+    this.query = query;
+    this.body = body;
+    this.request = request;
+    this.#runner = runner;
+    this.#context = context;
+    this.#tools = runner.service.tenants.rootTools;
+  }
+
+  /** The same call on the tools of its tenant. */
+  on(tools: TenantTools): this {
+    this.#tools = tools;
+    return this;
+  }
+
+  get service(): ServiceParts {
+    return this.#runner.service;
+  }
+
+  get limiter(): Limiter {
+    return this.#tools.limiter;
+  }
+
+  get storedLeases(): StoredLeases {
+    return this.#tools.storedLeases;
+  }
+
+  get requestId(): string {
+    return this.#context.requestId;
+  }
+
+  get cutOff(): (() => void) | undefined {
+    return this.#context.cutOff;
+  }
+
+  signal(waitMs: number): AbortSignal {
+    const { underway } = this.#context;
+    if (waitMs > 0) this.#runner.inflight.wait(underway, ANSWER_MS + waitMs);
+    underway.controller ??= new AbortController();
+    return AbortSignal.any([underway.controller.signal, this.request.signal]);
+  }
+
+  extend(answerMs: number): void {
+    this.#runner.inflight.extend(this.#context.underway, ANSWER_MS + answerMs);
   }
 }
 
@@ -93,7 +158,7 @@ function identified({ findToken }: RouteRunner, request: Request, { gate }: Requ
 
 function authorize({ scope, everywhere, method, path }: Route, caller: Caller, namespace: string): void {
   if (scope === undefined || scope === "any") return;
-  requireScope(caller, scope, `${method.toUpperCase()} ${path}`);
+  requireScope(caller, scope, () => `${method.toUpperCase()} ${path}`);
   if (everywhere === true) requireAllNamespaces(caller);
   else if (namespace !== "") requireNamespace(caller, namespace);
 }

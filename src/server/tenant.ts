@@ -44,6 +44,7 @@ export class Tenant {
 
   /** Its tools, once the store has said whether it is there. Throws `namespace_not_found` where it is not. */
   tools(): MaybePromise<TenantTools> {
+    if (this.#state.kind === "ready") return this.#tools as TenantTools;
     this.#heard({ kind: "asked", nowMs: this.#deps.now() });
     if (this.#state.kind === "gone") throw namespaceMissing(this.name);
     if (this.#state.kind === "looking") return this.#looking ?? this.#look();

@@ -12,6 +12,8 @@ const KEPT = 512;
 /** The namespaces that this service serves, each with what is known of it. */
 export class Tenants {
   readonly #known = new Map<string, Tenant>();
+  /** The one that was asked for last. */
+  #last: Tenant | undefined;
   readonly #deps: TenantDeps;
   readonly #onGone: (tenant: Tenant) => void;
   /** Of the namespace that the service was opened on. */
@@ -47,11 +49,13 @@ export class Tenants {
 
   /** The tenant of a name; whether there is such a namespace is not known before it is asked for its tools. */
   get(name: string): Tenant {
+    if (this.#last?.name === name && this.#last.state.kind === "ready") return this.#last;
     const known = this.#known.get(name);
     // Those asked for last stand last.
     if (known !== undefined) this.#known.delete(name);
     const tenant = known === undefined || known.state.kind === "gone" ? new Tenant(name, this.#deps) : known;
     this.#known.set(name, tenant);
+    this.#last = tenant;
     if (this.#known.size > KEPT) this.#letGo();
     return tenant;
   }

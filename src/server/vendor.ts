@@ -2,5 +2,6 @@
 // installs the package installs none of these.
 export { getRequestListener } from "@hono/node-server";
 export { OpenAPIHono, z } from "@hono/zod-openapi";
-export { Hono } from "hono";
+export { RegExpRouter } from "hono/router/reg-exp-router";
+export { getPath, tryDecodeURIComponent } from "hono/utils/url";
 export { parseItem } from "structured-headers";

@@ -92,8 +92,9 @@ export const namespaceRoutes: readonly Route[] = [
     summary: "Purge a deleted namespace",
     note: "Removes its data for good. Call it again until `done` is true.",
     answers: { 200: { description: "How much this call deleted.", schema: output.purged } },
-    handle: async ({ limiter, caller, id, extend, service }) => {
-      extend(PURGE_MS);
+    handle: async (call) => {
+      const { limiter, caller, id, service } = call;
+      call.extend(PURGE_MS);
       return { status: 200, body: await purged(limiter, id, caller.id, service.clock.now() + PURGE_MS, service.clock) };
     },
   }),

@@ -1,4 +1,5 @@
 import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
+import { settledAtOnce } from "../../engine/lease.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import { exceededBy, standingsIn } from "../../engine/refused.ts";
 import { type AcquireRequest, HELD_AT_MOST } from "../../engine/request.ts";
@@ -87,13 +88,13 @@ function requested(call: TakeCall): { readonly request: LeaseRequest; readonly i
   const { body, caller, requestId } = call;
   const { entityId, resource, consume, also, limits, wait, atomic, holdMs, onExpiry } = body;
   const leavePercent = leaveOf(caller, body.leavePercent);
-  if (limits !== undefined) requireScope(caller, "admin", "`limits` in a request");
+  if (limits !== undefined) requireScope(caller, "admin", () => "`limits` in a request");
   const idempotencyKey = idempotencyKeyOf(call.request);
   const isAtOnce = holdMs === 0 && idempotencyKey === undefined;
   const asked = { entityId, resource, requestId: body.requestId ?? requestId };
   const request: LeaseRequest = consume === undefined ? asked : { ...asked, consume };
-  const isPlain = [also, limits, wait, atomic, leavePercent].every((field) => field === undefined);
-  if (isAtOnce && isPlain) return { request, isAtOnce };
+  const isPlain = also === undefined && limits === undefined && wait === undefined;
+  if (isAtOnce && isPlain && atomic === undefined && leavePercent === undefined) return { request, isAtOnce };
   const further = {
     ...given({ also, wait, atomic, leavePercent }),
     ...(limits === undefined ? {} : { limits: givenLimits(call.limiter, limits) }),
@@ -109,7 +110,7 @@ async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Ans
   const atOnce = { ...request, [HELD_AT_MOST]: 0 };
   const outcome = await limiter.tryAcquire(atOnce);
   if (!outcome.ok) return outcome;
-  await outcome.lease.settle();
+  if (!settledAtOnce(outcome.lease)) await outcome.lease.settle();
   const about = { namespace, entityId: request.entityId, onExpiry: body.onExpiry ?? service.settings.onExpiry };
   return answerAtOnce(outcome.lease, about, service.calendar);
 }
