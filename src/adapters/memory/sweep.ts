@@ -1,8 +1,10 @@
+import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
+import { atWrite, countedOfTime } from "../../stored/bucket-rules.ts";
 import { mayForget } from "../../stored/keeping.ts";
 import type { BucketCell, NamespaceData } from "./data.ts";
-import { dropHours } from "./hour-usage.ts";
+import { dropHours, type UsageCounter } from "./hour-usage.ts";
 
 /** From the beginning of one walk to that of the next. */
 const WALK_EVERY_MS = HOUR_MS / 4;
@@ -19,6 +21,8 @@ const CELLS_PER_CALL = 64;
 export class MemorySweep {
   readonly #data: NamespaceData;
   readonly #usageKeepMs: number;
+  /** Undefined where no usage is kept. */
+  readonly #usage: UsageCounter | undefined;
   readonly #calendar: Calendar;
   #cells: Iterator<BucketCell> | undefined;
   #forgets = false;
@@ -26,9 +30,14 @@ export class MemorySweep {
   #begunMs = Number.POSITIVE_INFINITY;
   #nextMs = Number.NEGATIVE_INFINITY;
 
-  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar) {
+  constructor(
+    data: NamespaceData,
+    kept: { readonly usageKeepMs: number | undefined; readonly usage: UsageCounter | undefined },
+    calendar: Calendar,
+  ) {
     this.#data = data;
-    this.#usageKeepMs = usageKeepMs ?? 0;
+    this.#usageKeepMs = kept.usageKeepMs ?? 0;
+    this.#usage = kept.usage;
     this.#calendar = calendar;
   }
 
@@ -60,10 +69,18 @@ export class MemorySweep {
 
   #look(cell: BucketCell, nowMs: number): void {
     if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
+      this.#countTime(cell, cell.state, nowMs);
       cell.state = undefined;
       cell.owned = undefined;
     }
     dropHours(cell, this.#usageKeepMs, nowMs);
     if (cell.state === undefined && cell.hours === undefined) this.#data.buckets.delete(cell.key.id);
+  }
+
+  /** Holds that ended by themselves: no write comes any more that would count them. */
+  #countTime(cell: BucketCell, state: BucketState, nowMs: number): void {
+    if (this.#usage === undefined || state.plain) return;
+    const times = countedOfTime(state, atWrite(state, { nowMs, calendar: this.#calendar }));
+    if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
   }
 }
