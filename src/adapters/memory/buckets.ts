@@ -69,7 +69,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#calendar = calendar;
     const { usageKeepMs } = all.retention;
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
-    this.#sweep = new MemorySweep(this.#data, { usageKeepMs, usage: this.#usage }, calendar);
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar, (...ended) => this.#countTime(...ended));
     this.#drafted = {
       usage: this.#usage,
       find: (key) => this.#data.buckets.get(key.id),

@@ -1,10 +1,9 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
+import { advanced, type BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
-import { atWrite, countedOfTime } from "../../stored/bucket-rules.ts";
 import { mayForget } from "../../stored/keeping.ts";
 import type { BucketCell, NamespaceData } from "./data.ts";
-import { dropHours, type UsageCounter } from "./hour-usage.ts";
+import { dropHours } from "./hour-usage.ts";
 
 /** From the beginning of one walk to that of the next. */
 const WALK_EVERY_MS = HOUR_MS / 4;
@@ -12,6 +11,9 @@ const WALK_EVERY_MS = HOUR_MS / 4;
 const FEW_CELLS = 256;
 /** Cells looked at by each call while a walk is under way: some ten microseconds. */
 const CELLS_PER_CALL = 64;
+
+/** Counts holds that ended by themselves before the next state of a cell. */
+type CountTime = (cell: BucketCell, next: BucketState, nowMs: number) => void;
 
 /**
  * Walks over the cells of a namespace, a few with each call, and drops what nobody needs any more: buckets that equal missing
@@ -21,8 +23,7 @@ const CELLS_PER_CALL = 64;
 export class MemorySweep {
   readonly #data: NamespaceData;
   readonly #usageKeepMs: number;
-  /** Undefined where no usage is kept. */
-  readonly #usage: UsageCounter | undefined;
+  readonly #countTime: CountTime;
   readonly #calendar: Calendar;
   #cells: Iterator<BucketCell> | undefined;
   #forgets = false;
@@ -30,15 +31,11 @@ export class MemorySweep {
   #begunMs = Number.POSITIVE_INFINITY;
   #nextMs = Number.NEGATIVE_INFINITY;
 
-  constructor(
-    data: NamespaceData,
-    kept: { readonly usageKeepMs: number | undefined; readonly usage: UsageCounter | undefined },
-    calendar: Calendar,
-  ) {
+  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar, countTime: CountTime) {
     this.#data = data;
-    this.#usageKeepMs = kept.usageKeepMs ?? 0;
-    this.#usage = kept.usage;
+    this.#usageKeepMs = usageKeepMs ?? 0;
     this.#calendar = calendar;
+    this.#countTime = countTime;
   }
 
   run(nowMs: number): void {
@@ -69,18 +66,12 @@ export class MemorySweep {
 
   #look(cell: BucketCell, nowMs: number): void {
     if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
-      this.#countTime(cell, cell.state, nowMs);
+      // No write comes any more that would count them.
+      this.#countTime(cell, advanced(cell.state, nowMs, this.#calendar), nowMs);
       cell.state = undefined;
       cell.owned = undefined;
     }
     dropHours(cell, this.#usageKeepMs, nowMs);
     if (cell.state === undefined && cell.hours === undefined) this.#data.buckets.delete(cell.key.id);
-  }
-
-  /** Holds that ended by themselves: no write comes any more that would count them. */
-  #countTime(cell: BucketCell, state: BucketState, nowMs: number): void {
-    if (this.#usage === undefined || state.plain) return;
-    const times = countedOfTime(state, atWrite(state, { nowMs, calendar: this.#calendar }));
-    if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
   }
 }
