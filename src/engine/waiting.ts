@@ -1,4 +1,5 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { checkLeave, neededMilli } from "../domain/floor.ts";
 import { isHard } from "../domain/limit.ts";
 import { isGivenBack } from "../domain/limit-kind.ts";
@@ -6,6 +7,7 @@ import type { BucketStore, Returned } from "../ports/bucket-store.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { AcquireWatch } from "./acquire-watch.ts";
 import type { DenyMemory } from "./deny-memory.ts";
+import { ForeignReturns } from "./foreign-returns.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import type { Outcome } from "./outcome.ts";
 import { type ObservedBucket, observedIn, type Refusal } from "./refusal.ts";
@@ -93,6 +95,8 @@ interface Waiter {
 /** What was asked, and what has come back since that was given back by refused requests: they may have been in the way. */
 interface Asked {
   readonly momentary: Momentary[];
+  /** What other processes had written by then, where the store tells. */
+  readonly foreignWrites: number | undefined;
   /** Undefined while the store has not answered. */
   refused: { readonly by: readonly ObservedBucket[]; readonly atMs: number } | undefined;
 }
@@ -103,6 +107,7 @@ type Momentary = Extract<Returned, { after: "refusal" }>;
 interface RoomDeps {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
+  readonly calendar: Calendar;
   readonly returns: Returns;
   readonly namespace: string;
   readonly buckets: BucketStore;
@@ -118,12 +123,14 @@ interface RoomDeps {
  */
 export class WaitingRoom {
   readonly #deps: RoomDeps;
+  readonly #foreign: ForeignReturns;
   readonly #lines = new Map<string, Waiter[]>();
   readonly #present = new Set<Waiter>();
   #stopListening: (() => void) | undefined;
 
   constructor(deps: RoomDeps) {
     this.#deps = deps;
+    this.#foreign = new ForeignReturns(deps);
   }
 
   /** Limits changed, or something came back for good: the head of every line asks again. */
@@ -166,7 +173,7 @@ export class WaitingRoom {
       isHead: () => line?.[0] === waiter,
       asks: () => {
         waiter.isOutdated = false;
-        waiter.asked = { momentary: [], refused: undefined };
+        waiter.asked = { momentary: [], foreignWrites: this.#foreign.writes(), refused: undefined };
       },
       standInLine: (ms, signal) => {
         waiter.asked = undefined;
@@ -176,7 +183,12 @@ export class WaitingRoom {
         signal?.throwIfAborted();
         if (waiter.asked !== undefined) waiter.asked.refused = { by: observedIn(refusal), atMs: clock.now() };
         if (!waiter.isOutdated && !this.#mayFit(waiter)) {
-          await sleep(Math.min(this.#waitOf(waiter, refusal), mostMs), signal);
+          const stop = isShortOfSlots(refusal) ? this.#watchOthers(waiter) : undefined;
+          try {
+            await sleep(Math.min(this.#waitOf(waiter, refusal), mostMs), signal);
+          } finally {
+            stop?.();
+          }
         }
         if (waiter.isOutdated || !this.#mayFit(waiter)) {
           waiter.momentaryWakes = 0;
@@ -252,7 +264,19 @@ export class WaitingRoom {
     });
   }
 
-  /** How long it is slept on a refusal. Slots come back by other processes, which tell nobody: they are asked for again all the time. */
+  /** Wakes it when other processes have given back what it waits for, as far as the store tells of their writes. */
+  #watchOthers(waiter: Waiter): (() => void) | undefined {
+    const { asked } = waiter;
+    if (asked?.refused === undefined) return undefined;
+    const { by } = asked.refused;
+    const wake = () => {
+      for (const { bucket } of by) this.#deps.deny.forget(bucket.id);
+      waiter.wake();
+    };
+    return this.#foreign.watch({ since: asked.foreignWrites, by, wake });
+  }
+
+  /** How long it is slept on a refusal. Slots come back by other processes, of which most stores do not tell: they are asked for again all the time. */
   #waitOf(waiter: Waiter, refusal: Refusal): number {
     if (!isShortOfSlots(refusal)) return waitOf(refusal);
     const mostMs = Math.min(SLOTS_ASKED_MOST_MS, SLOTS_ASKED_FIRST_MS * 2 ** waiter.slotRefusals++);

@@ -4,7 +4,7 @@ import { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
 import { entityIdOf } from "../domain/text-names.ts";
 import type { Limiter } from "../engine/limiter.ts";
-import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+import { type LimiterParts, partsIfLimiter } from "../engine/limiter-parts.ts";
 import { type Counted, type WindowCount, WindowCounts } from "../engine/window-counts.ts";
 
 /** Options of `LimiterStore`. */
@@ -56,7 +56,7 @@ export class LimiterStore {
 
   constructor(options: LimiterStoreOptions) {
     const { limiter, resource = "express-rate-limit", prefix = "rl:" } = OPTIONS.check(options, "The options");
-    if (!(limiter instanceof Promise)) partsOf(limiter);
+    if (!(limiter instanceof Promise)) partsIn(limiter);
     // An application may end before it counts anything; a limiter that could not be opened is told with the first hit.
     else limiter.catch(() => {});
     if (typeof prefix !== "string") {
@@ -135,7 +135,7 @@ export class LimiterStore {
         );
       case "window": {
         const { windowMs } = start;
-        const parts = partsOf(await this.#limiter);
+        const parts = partsIn(await this.#limiter);
         const opened: Opened = { kind: "opened", parts, windowMs, counts: this.#countsOf(parts, windowMs) };
         if (this.#start === start) this.#start = opened;
         return opened;
@@ -174,6 +174,19 @@ interface Opened {
   readonly parts: LimiterParts;
   readonly counts: WindowCounts;
   readonly windowMs: number;
+}
+
+/** A client of the service counts for nobody: windows that a request brings are neither shown nor ended over HTTP. */
+function partsIn(limiter: Limiter): LimiterParts {
+  const parts = partsIfLimiter(limiter);
+  if (parts !== undefined) return parts;
+  const isClient = typeof limiter?.acquire === "function";
+  throw new ValidationError(
+    "limiter_invalid",
+    isClient
+      ? "limiter is a client of the service; LimiterStore needs a RateLimiter. With a client use rateLimit of zae-limiter/express."
+      : `limiter is ${shown(limiter)}; pass the result of RateLimiter.open, or its promise.`,
+  );
 }
 
 function infoOf({ count, endsAtMs }: WindowCount): LimiterStoreInfo {

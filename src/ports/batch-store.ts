@@ -276,9 +276,17 @@ export interface BatchStore {
   /** Some buckets from a place on, by entity id, then by resource. */
   some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]>;
   /** Deletes buckets that are still of these versions, and keeps their usage; answers how many. */
-  forget(namespaceId: string, idle: readonly { readonly key: BucketKey; readonly version: number }[]): Promise<number>;
+  forget(namespaceId: string, idle: readonly IdleBucket[]): Promise<number>;
   /** By entity id. */
   listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>>;
+}
+
+/** A bucket that may be forgotten. */
+export interface IdleBucket {
+  readonly key: BucketKey;
+  readonly version: number;
+  /** Usage beside that of its row: counted if the bucket goes. */
+  readonly left: readonly LeftUsage[];
 }
 
 export interface StoredBucket {

@@ -209,6 +209,11 @@ export interface BucketStore {
    */
   watchReturns?(listener: (returned: Returned) => void): () => void;
   /**
+   * A number that is another one once another process, or another object on the same data, has written anything since. To be asked
+   * often: it costs next to nothing. Absent where the store cannot tell.
+   */
+  foreignWrites?(): number;
+  /**
    * Calls the listener when a take or a debit of this object has reached a percentage of a limit (`notifyAt`), once the mark of it
    * is stored: so each is told at most once, by one process. Of several listeners the first is called. The answer ends that. Only with
    * `Store.tellsThresholds`.

@@ -125,6 +125,13 @@ export function creditedToNone(
   return asCount({ amounts: back, sign: -1, requests: 0, nowMs });
 }
 
+/** Usage of holds that ended by themselves on a bucket that is to be forgotten: no write comes any more that would count them. */
+export function endedOn(state: BucketState, context: Omit<RecordContext, "generation">): readonly HourCount[] {
+  if (!context.countsUsage || state.plain) return NONE;
+  const amounts = countedOfTime(state, atWrite(state, context));
+  return asCount({ amounts, sign: 1, requests: 0, nowMs: context.nowMs });
+}
+
 /** The record as something is given back to it; the same object when nothing was due. */
 export function forGiveBack(record: BucketRecord, held: Held, context: RecordContext): BucketRecord {
   return held.bypass ? record : withState(record, atGiveBack(record.state, context), context);

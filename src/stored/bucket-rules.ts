@@ -49,7 +49,7 @@ export function standing(state: BucketState | undefined, of: SourcedLimits, cont
 }
 
 /** The bucket as a write that goes by older limits leaves its epoch: what is changed of limits later counts from it on. */
-export function atWrite(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
+export function atWrite(state: BucketState, { nowMs, calendar }: Omit<RuleContext, "generation">): BucketState {
   return advanced(state, nowMs, calendar);
 }
 

@@ -1,7 +1,8 @@
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
-import type { BatchStore, StoredBucket } from "../ports/batch-store.ts";
+import type { BatchStore, IdleBucket, StoredBucket } from "../ports/batch-store.ts";
+import { endedOn } from "../stored/bucket-record.ts";
 import { mayForget } from "../stored/keeping.ts";
 import { recordOfRow } from "./row-codec.ts";
 
@@ -12,12 +13,14 @@ export const STEP_BUCKETS = 50;
 export class BucketSweep {
   readonly #store: BatchStore;
   readonly #calendar: Calendar;
+  readonly #countsUsage: boolean;
   /** Where the next step begins, by namespace. */
   readonly #places = new Map<string, BucketKey>();
 
-  constructor(store: BatchStore, calendar: Calendar) {
+  constructor(store: BatchStore, calendar: Calendar, countsUsage: boolean) {
     this.#store = store;
     this.#calendar = calendar;
+    this.#countsUsage = countsUsage;
   }
 
   /**
@@ -43,20 +46,20 @@ export class BucketSweep {
   }
 
   async #forget(namespaceId: string, found: readonly StoredBucket[], nowMs: number): Promise<number> {
-    const idle = found.filter((bucket) => this.#isIdle(bucket, nowMs));
-    if (idle.length === 0) return 0;
-    return this.#store.forget(
-      namespaceId,
-      idle.map(({ key, row }) => ({ key, version: row.version })),
-    );
+    const idle = found.flatMap((bucket) => this.#ifIdle(bucket, nowMs) ?? []);
+    return idle.length === 0 ? 0 : this.#store.forget(namespaceId, idle);
   }
 
-  #isIdle({ key, row }: StoredBucket, nowMs: number): boolean {
+  #ifIdle({ key, row }: StoredBucket, nowMs: number): IdleBucket | undefined {
+    const calendar = this.#calendar;
     try {
-      return mayForget(recordOfRow(row, key, this.#calendar).state, nowMs, this.#calendar);
+      const { state } = recordOfRow(row, key, calendar);
+      if (!mayForget(state, nowMs, calendar)) return undefined;
+      const context = { nowMs, calendar, countsUsage: this.#countsUsage };
+      return { key, version: row.version, left: endedOn(state, context) };
     } catch (error) {
       // Whoever takes from it hears of that.
-      if (error instanceof ItemUnreadable) return false;
+      if (error instanceof ItemUnreadable) return undefined;
       throw error;
     }
   }

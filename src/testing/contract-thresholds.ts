@@ -265,6 +265,44 @@ export function thresholdsContract(suite: Suite): void {
     assert.deepEqual(await told.now(), ["day 80", "day 90"]);
   });
 
+  story("other percentages count from the next take on, also in a period in which some were told", async (place) => {
+    const told = listening(place);
+    const reset = { cron: "0 0 * * *", tz: "UTC" };
+    const given = (entityId: string, generation: number, notifyAt: readonly number[]) => (tokens: number) => {
+      const limits = [Kinds.quota("day", 100, { reset, notifyAt })];
+      return claim(entityId, limits, { day: tokens }, { origin: { asOfMs: T0 + generation, generation } });
+    };
+    const stories: readonly (readonly [string, readonly number[], number, string[], readonly number[], string[]])[] = [
+      ["nothing was told, and a lower one is reached already", [95], 60, [], [50, 95], ["day 50"]],
+      ["a higher one is reached already", [50], 85, ["day 50"], [80], ["day 80"]],
+      ["a higher one is not reached", [50], 60, ["day 50"], [80], []],
+      ["a lower one was passed with the one that was told", [80], 85, ["day 80"], [50, 80], []],
+      ["of several lower and higher ones", [80], 92, ["day 80"], [50, 80, 90, 95], ["day 90"]],
+    ];
+    for (const [why, first, tokens, before, second, after] of stories) {
+      await place.take([given(why.replaceAll(/\W/g, "-"), 1, first)(tokens)], T0 + 1);
+      assert.deepEqual(await told.now(), before, why);
+      await place.take([given(why.replaceAll(/\W/g, "-"), 2, second)(1)], T0 + 2);
+      assert.deepEqual(await told.now(), after, why);
+      await place.take([given(why.replaceAll(/\W/g, "-"), 2, second)(1)], T0 + 3);
+      assert.deepEqual(await told.now(), [], why);
+    }
+  });
+
+  story("other percentages of a limit that refills count likewise", async (place) => {
+    const told = listening(place);
+    const given = (generation: number, notifyAt: readonly number[]) => (tokens: number) =>
+      claim("a", [Limit.perMinute("rpm", 100, { notifyAt })], { rpm: tokens }, { origin: { asOfMs: T0, generation } });
+    await place.take([given(1, [95])(60)], T0);
+    assert.deepEqual(await told.now(), []);
+    await place.take([given(2, [50, 95])(1)], T0);
+    assert.deepEqual(await told.now(), ["rpm 50"]);
+    await place.take([given(3, [80])(20)], T0);
+    assert.deepEqual(await told.now(), ["rpm 80"]);
+    await place.take([given(4, [50, 80])(1)], T0);
+    assert.deepEqual(await told.now(), [], "50 was told, and 80 includes it");
+  });
+
   story("what is deleted and made anew tells anew", async (place) => {
     const told = listening(place);
     await place.create({ id: "a" });

@@ -9,6 +9,7 @@ import type {
   BatchStore,
   ClaimLevels,
   DraftedLease,
+  IdleBucket,
   LeftUsage,
   OperationKey,
   RequestReply,
@@ -133,19 +134,16 @@ export class StraightStore implements BatchStore, KeptByTakes {
     return found.slice(0, limitMax).map((key) => ({ key, row: this.rows.get(idIn(namespaceId, key)) as VersionedRow }));
   }
 
-  async forget(
-    namespaceId: string,
-    idle: readonly { readonly key: BucketKey; readonly version: number }[],
-  ): Promise<number> {
+  async forget(namespaceId: string, idle: readonly IdleBucket[]): Promise<number> {
     let forgotten = 0;
-    for (const { key, version } of idle) {
+    for (const { key, version, left } of idle) {
       const id = idIn(namespaceId, key);
       const row = this.rows.get(id);
       if (row?.version !== version) continue;
       const amounts = row.levels.flatMap(({ name, countedMilli }) =>
         countedMilli === null ? [] : [{ limit: name, milli: countedMilli }],
       );
-      this.count(id, [{ hourMs: row.hourMs, requests: row.requests, amounts }]);
+      this.count(id, [{ hourMs: row.hourMs, requests: row.requests, amounts }, ...left]);
       this.rows.delete(id);
       forgotten++;
     }

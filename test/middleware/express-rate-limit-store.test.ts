@@ -78,8 +78,13 @@ test("a store without a window, or with options that it cannot have, says so", a
   assert.throws(make({ limiter, resorce: "api" }), { code: "option_unknown" });
   assert.throws(make({ limiter, prefix: 7 }), { code: "option_invalid" });
   assert.throws(make({ limiter, resource: "" }), { code: "resource_invalid" });
-  assert.throws(make({}), { code: "limiter_invalid" });
-  assert.throws(make({ limiter: new LimiterClient({ url: "http://127.0.0.1:1" }) }), { code: "limiter_invalid" });
+  assert.throws(make({}), {
+    code: "limiter_invalid",
+    message: /limiter is undefined; pass the result of RateLimiter.open/,
+  });
+  const client = new LimiterClient({ url: "http://127.0.0.1:1" });
+  const withClient = { code: "limiter_invalid", message: /a client of the service.*rateLimit of zae-limiter\/express/ };
+  assert.throws(make({ limiter: client }), withClient);
 });
 
 test("a limiter that could not be opened is told with the first hit, not as an unhandled rejection", async () => {

@@ -94,6 +94,33 @@ await describePostgres("what takes cost on PostgreSQL", ({ url, newSchema }) => 
     assert.deepEqual(await Promise.all(tables.map(rows)), before);
   });
 
+  test("refusals for slots write a bucket at most once a slice, whichever of several processes is refused", async () => {
+    const { schema, clock, limiter, rows } = await opened();
+    await limiter.setSystemDefaults([Limit.concurrent("parallel", 1, { holdMs: 60_000 })]);
+    const request = { entityId: "org", resource: "api", consume: { parallel: 1 } };
+    await limiter.acquire(request);
+    const processes = [limiter];
+    for (let i = 0; i < 2; i++) {
+      const store = await openPostgres({ client: pool, schema, clock, adminTimeoutMs: 60_000 });
+      processes.push(await RateLimiter.open({ store, clock, timeoutMs: 60_000, denyMemoryMs: 0 }));
+    }
+    const written = async () => (await rows("bucket")).map((row) => row.written);
+    const perSlice: number[] = [];
+    for (let slice = 0; slice < 4; slice++) {
+      const seen = new Set<string>();
+      seen.add(String(await written()));
+      for (let i = 0; i < 9; i++) {
+        assert.equal((await (processes[i % 3] as RateLimiter).tryAcquire(request)).ok, false);
+        seen.add(String(await written()));
+      }
+      perSlice.push(seen.size - 1);
+      await clock.advance(15_000);
+    }
+    // The slice of the take is there already. A refusal at the beginning of each other one opens it, so that the next take need not.
+    assert.deepEqual(perSlice, [0, 1, 1, 1]);
+    for (const one of processes.slice(1)) await one.close();
+  });
+
   test("nearly every write of a bucket stays on its page: none that is indexed changes", async () => {
     const { schema, clock, take, ended } = await opened();
     for (let i = 0; i < 300; i++) {

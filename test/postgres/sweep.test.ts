@@ -87,4 +87,26 @@ await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
     assert.ok(Number(await count("lane")) > 0);
     await store.close();
   });
+
+  test("a hold that ended by itself on a bucket that is swept is in the usage, once", async () => {
+    const { store, clock, take, count } = await opened();
+    const { buckets, usage } = store.scope(DEFAULT_NAMESPACE);
+    const set = limitSet([Limit.concurrent("parallel", 5, { holdMs: 20_000 })]);
+    for (const entityId of ["a", "b"]) {
+      const held = { ...claim(entityId, 1), set, take: [{ limit: "parallel", milli: 3_000 }] };
+      await buckets.take([held], { nowMs: T0, timeoutMs: 60_000, generation: undefined, atomic: true });
+    }
+    clock.set(T0 + 2 * HOUR_MS);
+    await take(["fresh"]);
+    await store.sweep?.();
+    await store.sweep?.();
+    assert.equal(await count("bucket"), 1);
+    const asked = { entityId: "b", window: "monthly", fromMs: 0, toMs: T0 + 2 * HOUR_MS } as const;
+    const { items } = await usage.query(asked, { limit: 9 });
+    assert.deepEqual(
+      items.map(({ requests, counters, heldMs }) => ({ requests, counters, heldMs })),
+      [{ requests: 1, counters: { parallel: 3 }, heldMs: { parallel: 60_000 } }],
+    );
+    await store.close();
+  });
 });

@@ -62,7 +62,7 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
       rate = 0;
     }),
   );
-  const sweep = new BucketSweep(world.batches, calendar);
+  const sweep = new BucketSweep(world.batches, calendar, true);
   let sweeps = 0;
   return {
     ...ground,

@@ -68,8 +68,8 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
     const { usageKeepMs } = all.retention;
-    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar);
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar, (...ended) => this.#countTime(...ended));
     this.#drafted = {
       usage: this.#usage,
       find: (key) => this.#data.buckets.get(key.id),

@@ -132,3 +132,18 @@ test("a clock that was put a year ahead and back again does not stop the sweep f
   for (let i = 0; i < 50; i++) take("busy", NOON + 2 * HOUR_MS);
   assert.ok(cells.size <= 257, `${cells.size} cells`);
 });
+
+test("a hold that ended by itself on a bucket that is forgotten is in the usage", async () => {
+  const { usage, cells, take } = opened({ usageKeepMs: DAY_MS, auditKeepMs: DAY_MS });
+  assert.equal(take("key", NOON, [Limit.concurrent("parallel", 5, { holdMs: 20_000 })], 3), "taken");
+  const later = NOON + 3 * HOUR_MS;
+  for (let i = 0; i < 600; i++) take(`other-${i}`, later - HOUR_MS);
+  for (let i = 0; i < 600; i++) take(`other-${i}`, later);
+  assert.equal(cells.get(bucketKey("key", "gpt-4").id)?.state, undefined, "it is forgotten");
+  const asked = { entityId: "key", window: "monthly", fromMs: 0, toMs: later } as const;
+  const { items } = await usage.query(asked, { limit: 9 });
+  assert.deepEqual(
+    items.map(({ requests, counters, heldMs }) => ({ requests, counters, heldMs })),
+    [{ requests: 1, counters: { parallel: 3 }, heldMs: { parallel: 60_000 } }],
+  );
+});

@@ -1,3 +1,4 @@
+import { advanced, type BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { mayForget } from "../../stored/keeping.ts";
@@ -11,6 +12,9 @@ const FEW_CELLS = 256;
 /** Cells looked at by each call while a walk is under way: some ten microseconds. */
 const CELLS_PER_CALL = 64;
 
+/** Counts holds that ended by themselves before the next state of a cell. */
+type CountTime = (cell: BucketCell, next: BucketState, nowMs: number) => void;
+
 /**
  * Walks over the cells of a namespace, a few with each call, and drops what nobody needs any more: buckets that equal missing
  * ones, and usage that is old enough. It goes by the clock of the calls and needs no timer, so a limiter keeps no process
@@ -19,6 +23,7 @@ const CELLS_PER_CALL = 64;
 export class MemorySweep {
   readonly #data: NamespaceData;
   readonly #usageKeepMs: number;
+  readonly #countTime: CountTime;
   readonly #calendar: Calendar;
   #cells: Iterator<BucketCell> | undefined;
   #forgets = false;
@@ -26,10 +31,11 @@ export class MemorySweep {
   #begunMs = Number.POSITIVE_INFINITY;
   #nextMs = Number.NEGATIVE_INFINITY;
 
-  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar) {
+  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar, countTime: CountTime) {
     this.#data = data;
     this.#usageKeepMs = usageKeepMs ?? 0;
     this.#calendar = calendar;
+    this.#countTime = countTime;
   }
 
   run(nowMs: number): void {
@@ -60,6 +66,8 @@ export class MemorySweep {
 
   #look(cell: BucketCell, nowMs: number): void {
     if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
+      // No write comes any more that would count them.
+      this.#countTime(cell, advanced(cell.state, nowMs, this.#calendar), nowMs);
       cell.state = undefined;
       cell.owned = undefined;
     }

@@ -7,6 +7,7 @@ import type {
   Batch,
   BatchReply,
   BatchStore,
+  IdleBucket,
   OperationKey,
   RowOperation,
   RowOperationReply,
@@ -141,15 +142,15 @@ export class PostgresBatches implements BatchStore {
     }));
   }
 
-  async forget(
-    namespaceId: string,
-    idle: readonly { readonly key: BucketKey; readonly version: number }[],
-  ): Promise<number> {
+  async forget(namespaceId: string, idle: readonly IdleBucket[]): Promise<number> {
     const [row] = await this.#connection.queryAgain(
-      "SELECT @.forget_1($1, $2::text::text[], $3::text::text[], $4::text::bigint[]) AS forgotten",
+      "SELECT @.forget_1($1, $2::text::text[], $3::text::text[], $4::text::bigint[], $5::text::json) AS forgotten",
       [
         ...[namespaceId, texts(idle.map(({ key }) => key.entityId)), texts(idle.map(({ key }) => key.resource))],
-        `{${idle.map(({ version }) => version).join(",")}}`,
+        ...[
+          `{${idle.map(({ version }) => version).join(",")}}`,
+          JSON.stringify(idle.map(({ left }) => leftRows(left))),
+        ],
       ],
       "rolledBack",
     );

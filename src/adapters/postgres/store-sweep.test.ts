@@ -33,7 +33,7 @@ function opened() {
   const clock = new SimulatedClock(T0);
   const store = new StraightStore(() => clock.now());
   const sweep = new StoreSweep({
-    buckets: new BucketSweep(store, calendar),
+    buckets: new BucketSweep(store, calendar, true),
     records: new RecordSweep(new RecordTable(), FILE_RETENTION),
     clock,
   });

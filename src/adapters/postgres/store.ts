@@ -71,8 +71,9 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
   const batches = new PostgresBatches(connection, options.durability, kept);
   const parts = recordParts(new PostgresRecords(connection, adminTimeoutMs));
   if (options.create) await ensureDefault(parts);
+  const countsUsage = retention.usageKeepMs !== undefined;
   const sweep = new StoreSweep({
-    buckets: new BucketSweep(batches, calendar),
+    buckets: new BucketSweep(batches, calendar, countsUsage),
     records: new RecordSweep(parts.store, retention),
     clock,
   });
@@ -84,7 +85,7 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
   const takes = new StraightTakes({
     ...{ store: batches, turns: options.turns, waiting: { steadyMs, after: options.after }, calendar },
     ...{ digest: options.digest, random: options.random, laneCount: options.laneCount, requireOpen },
-    countsUsage: retention.usageKeepMs !== undefined,
+    countsUsage,
     coalesce: options.coalesce,
     clock: kept && { aheadMaxMs: AHEAD_MAX_MS, now: () => kept.now() },
     onAnswer: (seen) => {

@@ -108,6 +108,10 @@ export class SqliteBuckets implements BucketStore {
     return this.#commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
   }
 
+  foreignWrites(): number {
+    return this.#watch.foreignWrites();
+  }
+
   watchThresholds(listener: (crossed: Crossed) => void): () => void {
     return this.#thresholds.watch(listener);
   }

@@ -65,11 +65,11 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const audit = new AuditLog(connection, retention.auditKeepMs);
   const refusals = new RefusalRows(connection);
   const expiry = new Expiry({ connection, usage, refusals, audit, usageKeepMs: retention.usageKeepMs });
-  const sweep = new Sweep({ connection, usage, rows, expiry, calendar });
+  const countsUsage = retention.usageKeepMs !== undefined;
+  const sweep = new Sweep({ connection, usage, rows, expiry, calendar, countsUsage });
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const changes = new Changes({ connection, watch, rows, audit });
   const operations = new Operations({ connection, changes });
-  const countsUsage = retention.usageKeepMs !== undefined;
   const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage, refusals };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   let closing: Promise<void> | undefined;

@@ -75,3 +75,19 @@ test("a bucket that is not full, or not for an hour yet, is not swept", async (t
   calls(NOON + 11 * HOUR_MS);
   assert.equal(rowsOf(opened), 1);
 });
+
+test("a hold that ended by itself on a bucket that is swept is in the usage", async (t) => {
+  const opened = openTemp(t);
+  const { buckets, usage } = opened;
+  const slots = [Limit.concurrent("parallel", 5, { holdMs: 20_000 })];
+  await buckets.take([claim("early", slots, { parallel: 3 })], context(NOON));
+  const later = NOON + 2 * HOUR_MS;
+  for (let i = 0; i < 600; i++) buckets.takeSync!([claim("busy", PER_MINUTE, { rpm: 0 })], context(later));
+  assert.equal(rowsOf(opened), 1);
+  const asked = { entityId: "early", window: "monthly", fromMs: 0, toMs: later } as const;
+  const { items } = await usage.query(asked, { limit: 9 });
+  assert.deepEqual(
+    items.map(({ requests, counters, heldMs }) => ({ requests, counters, heldMs })),
+    [{ requests: 1, counters: { parallel: 3 }, heldMs: { parallel: 60_000 } }],
+  );
+});

@@ -1,6 +1,6 @@
 import { divCeil } from "../../bucket/integers.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import type { BucketRecord } from "../../stored/bucket-record.ts";
+import { type BucketRecord, endedOn } from "../../stored/bucket-record.ts";
 import { mayForget } from "../../stored/keeping.ts";
 import { leaving } from "../../stored/open-hour.ts";
 import { type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
@@ -24,6 +24,7 @@ export class Sweep {
   readonly #rows: BucketRows;
   readonly #expiry: Expiry;
   readonly #calendar: Calendar;
+  readonly #countsUsage: boolean;
   #due = 0;
   #lastId: number;
 
@@ -33,9 +34,11 @@ export class Sweep {
     readonly rows: BucketRows;
     readonly expiry: Expiry;
     readonly calendar: Calendar;
+    readonly countsUsage: boolean;
   }) {
     const { connection } = parts;
     this.#calendar = parts.calendar;
+    this.#countsUsage = parts.countsUsage;
     this.#usage = parts.usage;
     this.#rows = parts.rows;
     this.#expiry = parts.expiry;
@@ -73,7 +76,7 @@ export class Sweep {
       if (found.kind === "damaged") continue;
       const { row } = found;
       if (!mayForget(row.state, nowMs, this.#calendar)) continue;
-      this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row);
+      this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row, nowMs);
       this.#delete.run(this.#lastId);
       deleted++;
     }
@@ -81,8 +84,9 @@ export class Sweep {
     return deleted;
   }
 
-  #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord): void {
-    for (const count of leaving(row.open, row.shape.limits))
+  #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord, nowMs: number): void {
+    const context = { nowMs, calendar: this.#calendar, countsUsage: this.#countsUsage };
+    for (const count of [...leaving(row.open, row.shape.limits), ...endedOn(row.state, context)])
       this.#usage.add({ namespaceId, entityId, resource }, count);
   }
 }

@@ -56,6 +56,17 @@ export class Watch {
     return this.#generation;
   }
 
+  /** Another number once another connection has committed. While another process recovers the log: the one that was seen last. */
+  foreignWrites(): number {
+    this.#connection.requireOpen();
+    try {
+      return this.#dataVersion.get()?.[0] as number;
+    } catch (error) {
+      if (faultOf(error) === "other") throw thrownFor(error, this.#connection.file);
+      return this.#seenVersion ?? 0;
+    }
+  }
+
   /** A flush was put off to the end of this turn. */
   openTurn(): void {
     this.#turn = "open";
