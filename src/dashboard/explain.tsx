@@ -262,7 +262,13 @@ function blockingAt(entityId: string, primary: StatusShown | undefined, resource
 /** The buckets that an explanation tells of. */
 function listingsIn({ levels, resource }: Explained): BucketListing[] {
   return levels.flatMap(({ entityId, limits, totals }) => [
-    { entityId, resource, limits },
-    { entityId, resource: TOTALS, limits: totals },
+    { entityId, resource, limits: limits.map(listed) },
+    { entityId, resource: TOTALS, limits: totals.map(listed) },
   ]);
+}
+
+/** An explained limit as a list of buckets has it: there its percentages stand beside it. */
+function listed(limit: LimitExplanation): BucketListing["limits"][number] {
+  const { notifyAt } = limit.definition;
+  return notifyAt === undefined ? limit : { ...limit, notifyAt };
 }

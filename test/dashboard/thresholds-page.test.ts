@@ -40,6 +40,10 @@ inBrowser("marks stand on the bar, and what is reached is listed as it comes", a
   const { x, width } = (await bar(page, "key-1", "gpt-4", "day").boundingBox()) ?? { x: 0, width: 0 };
   const at = (await marks.nth(1).boundingBox())?.x ?? 0;
   assert.ok(Math.abs(at - (x + width * 0.2)) < 3, "80 % used is where 20 % are left");
+
+  await row(page, "key-1", "gpt-4").getByTestId("bucket-open").click();
+  await row(page, "key-1", "gpt-4").getByTestId("explain").getByText("50, 80, 95 % told").waitFor();
+  assert.equal(await marks.count(), 3, "a bucket that is explained keeps the marks on its bar");
 });
 
 inBrowser("percentages are edited with their limit, and others are not lost by it", async (t, open) => {
