@@ -5,6 +5,8 @@ import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
 import { hasFloors, hasThresholds } from "./profile.ts";
+import { SHADOW_MUTANTS } from "./shadow-mutants.ts";
+import { hasShadows } from "./shadow-profile.ts";
 import { THRESHOLD_MUTANTS } from "./threshold-mutants.ts";
 import { TOTAL_MUTANTS } from "./total-mutants.ts";
 
@@ -51,3 +53,11 @@ const FLOORS_CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 testMutants(FLOOR_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasFloors, caughtBy: FLOORS_CAUGHT_BY });
+
+const SHADOWS_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a shadow that is asked without its floor": 40,
+  "a shadow that refuses": 26,
+  "a lease that is not told what it passed by": 26,
+};
+
+testMutants(SHADOW_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasShadows, caughtBy: SHADOWS_CAUGHT_BY });

@@ -6,6 +6,8 @@ import { CROWD_MUTANTS } from "./crowd-mutants.ts";
 import { GIVE_BACK_MUTANTS } from "./give-back-mutants.ts";
 import { playSeeds } from "./pool.ts";
 import { hasThresholds } from "./profile.ts";
+import { SHADOW_ITEM_MUTANTS } from "./shadow-mutants.ts";
+import { hasShadows } from "./shadow-profile.ts";
 import { type SeedReport, simulate } from "./simulation.ts";
 import { openFor } from "./stores.ts";
 import { MARK_MUTANTS } from "./threshold-mutants.ts";
@@ -109,4 +111,13 @@ testMutants(
 testMutants(MARK_MUTANTS, {
   ...{ store: "conditional", seedsMax: 4_000, among: hasThresholds },
   caughtBy: { "marks without the period": 109, "marks without as seen": 18 },
+});
+
+testMutants(SHADOW_ITEM_MUTANTS, {
+  ...{ store: "conditional", seedsMax: 4_000, among: hasShadows },
+  caughtBy: {
+    "a shadow that is not bounded from above": 159,
+    "a shadow that takes what is not there": 33,
+    "a count of a shadow that an undone request keeps": 47,
+  },
 });
