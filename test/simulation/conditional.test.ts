@@ -92,7 +92,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a lost write that is repeated without its nonce": 30,
   "a split that mints": 25,
   "a count of resets that goes back with the shards": 25,
-  "a limit that is forgotten too early": 108,
+  "a limit that is forgotten too early": 53,
   "a give-back that does not look at the period": 927,
   "a give-back into an hour that is over": 267,
   "a process that forgets a bucket while it writes to it": 46,
@@ -100,7 +100,8 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a shortage that a process remembers for twice as long as it may": 28,
   "a switch that is stamped on nothing": 121,
   "a take that waits for the one before it, however long that takes": 259,
-  "a give-back to a soft quota that always goes to the first shard": 265,
+  "a give-back to a soft quota that always goes to the first shard": 108,
+  "a request that is undone without its overdrafts": 40,
 };
 
 testMutants(
