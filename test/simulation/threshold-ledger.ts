@@ -63,7 +63,7 @@ export class ThresholdLedger {
       // Nothing is used of a session that has not begun. What has no end is kept for the rules that refill.
       if (hasPeriods && endMs === undefined) continue;
       const period = this.#periodOf(id, held, endMs);
-      this.#book();
+      this.#book((event) => event.limit === name && bucketKey(event.entityId, event.resource).id === id);
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
         const kept = this.#of(id, name, percent, period);
@@ -82,13 +82,13 @@ export class ThresholdLedger {
     this.#heard.push(event);
   }
 
-  #book(): void {
-    for (const { entityId, resource, limit, percent, resetsAtMs } of this.#heard) {
+  #book(isDue: (event: ThresholdEvent) => boolean): void {
+    for (const { entityId, resource, limit, percent, resetsAtMs } of this.#heard.filter(isDue)) {
       const { id } = bucketKey(entityId, resource);
       const sinceMs = this.#sessions.get([id, limit, resetsAtMs].join("\t"));
       this.#of(id, limit, percent, sinceMs === undefined ? resetsAtMs : `since ${sinceMs}`).told++;
     }
-    this.#heard = [];
+    this.#heard = this.#heard.filter((event) => !isDue(event));
   }
 
   /** By what a period is known: its end, of a session its beginning. */
@@ -100,7 +100,7 @@ export class ThresholdLedger {
 
   /** What was told too often. `all`: of what it is asked whether everything that was reached was told. */
   problems(all: "everything" | "quotas" | "none"): string[] {
-    this.#book();
+    this.#book(() => true);
     return [...this.#kept].flatMap(([key, { may, told, beginnings }]) => {
       const [bucketId = "", name, percent] = key.split("\t");
       if (this.#split.has(bucketId)) return [];
