@@ -80,6 +80,11 @@ const LEAST: Readonly<Record<string, number>> = {
   "changes of totals": 30,
   "changes of plans": 60,
   "changes met together": 10,
+  "taken from shadows": 400,
+  "passed by shadows": 300,
+  "passed by shadows of what drips": 150,
+  "passed by shadows of calendar quotas": 15,
+  "passed by shadows of sessions": 15,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
