@@ -5,6 +5,8 @@ import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
 import { hasFloors, hasThresholds } from "./profile.ts";
+import { SHADOW_MUTANTS } from "./shadow-mutants.ts";
+import { hasShadows } from "./shadow-profile.ts";
 import { THRESHOLD_MUTANTS } from "./threshold-mutants.ts";
 import { TOTAL_MUTANTS } from "./total-mutants.ts";
 
@@ -12,7 +14,8 @@ import { TOTAL_MUTANTS } from "./total-mutants.ts";
 const CAUGHT_BY: Readonly<Record<string, number>> = {
   "changed limits that count from the next request on": 55,
   "a give-back that wakes no one who waits": 63,
-  "a settle that leaves out what is not stored yet": 19,
+  "a settle that leaves out what is not stored yet": 24,
+  "a change that is lost when another one follows": 13,
   "a refusal that the engine remembers for longer than it may": 254,
   "time before a window that drips at the window's rate": 135,
   "a give-back into the next period": 50,
@@ -46,8 +49,16 @@ testMutants(THRESHOLD_MUTANTS, {
 });
 
 const FLOORS_CAUGHT_BY: Readonly<Record<string, number>> = {
-  "a floor of one percent less": 40,
+  "a floor of one percent less": 95,
   "waiters that are served first come only, whatever they must leave": 623,
 };
 
 testMutants(FLOOR_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasFloors, caughtBy: FLOORS_CAUGHT_BY });
+
+const SHADOWS_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a shadow that is asked without its floor": 40,
+  "a shadow that refuses": 26,
+  "a lease that is not told what it passed by": 26,
+};
+
+testMutants(SHADOW_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasShadows, caughtBy: SHADOWS_CAUGHT_BY });

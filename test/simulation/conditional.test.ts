@@ -6,6 +6,8 @@ import { CROWD_MUTANTS } from "./crowd-mutants.ts";
 import { GIVE_BACK_MUTANTS } from "./give-back-mutants.ts";
 import { playSeeds } from "./pool.ts";
 import { hasThresholds } from "./profile.ts";
+import { SHADOW_ITEM_MUTANTS } from "./shadow-mutants.ts";
+import { hasShadows } from "./shadow-profile.ts";
 import { type SeedReport, simulate } from "./simulation.ts";
 import { openFor } from "./stores.ts";
 import { MARK_MUTANTS } from "./threshold-mutants.ts";
@@ -78,6 +80,11 @@ const LEAST: Readonly<Record<string, number>> = {
   "changes of totals": 30,
   "changes of plans": 60,
   "changes met together": 10,
+  "taken from shadows": 400,
+  "passed by shadows": 300,
+  "passed by shadows of what drips": 150,
+  "passed by shadows of calendar quotas": 15,
+  "passed by shadows of sessions": 15,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
@@ -90,7 +97,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a lost write that is repeated without its nonce": 30,
   "a split that mints": 25,
   "a count of resets that goes back with the shards": 25,
-  "a limit that is forgotten too early": 108,
+  "a limit that is forgotten too early": 53,
   "a give-back that does not look at the period": 927,
   "a give-back into an hour that is over": 267,
   "a process that forgets a bucket while it writes to it": 46,
@@ -98,7 +105,8 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a shortage that a process remembers for twice as long as it may": 28,
   "a switch that is stamped on nothing": 121,
   "a take that waits for the one before it, however long that takes": 259,
-  "a give-back to a soft quota that always goes to the first shard": 265,
+  "a give-back to a soft quota that always goes to the first shard": 108,
+  "a request that is undone without its overdrafts": 40,
 };
 
 testMutants(
@@ -109,4 +117,13 @@ testMutants(
 testMutants(MARK_MUTANTS, {
   ...{ store: "conditional", seedsMax: 4_000, among: hasThresholds },
   caughtBy: { "marks without the period": 109, "marks without as seen": 18 },
+});
+
+testMutants(SHADOW_ITEM_MUTANTS, {
+  ...{ store: "conditional", seedsMax: 4_000, among: hasShadows },
+  caughtBy: {
+    "a shadow that is not bounded from above": 159,
+    "a shadow that takes what is not there": 33,
+    "a count of a shadow that an undone request keeps": 47,
+  },
 });

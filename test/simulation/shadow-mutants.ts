@@ -1,4 +1,7 @@
+import type { Amount } from "../../src/domain/amounts.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
+import type { Clause, ItemStore, ItemWrite, TracePart } from "../../src/ports/item-store.ts";
+import { namesOf } from "../../src/protocol/item/attributes.ts";
 import { heldOf, inBuckets, inScope, type Mutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
@@ -6,7 +9,7 @@ import { atOnce, overriding } from "./port.ts";
 export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a shadow that debits": {
     layer: "store",
-    caughtAs: /holds -\d+ millitokens more than the model|is -?\d+, not/,
+    caughtAs: /holds -\d+ millitokens more than the model/,
     spoil: inBuckets((buckets) => ({
       take: (claims, context) =>
         answered(atOnce(buckets.take(claims, context)), claims, (answer, claim) => {
@@ -122,4 +125,82 @@ function isShadow({ set }: Pick<Claim, "set">, limit: string): boolean {
 
 function madeHard<One extends { readonly shadow?: true }>({ shadow: _, ...limit }: One): Omit<One, "shadow"> {
   return limit;
+}
+
+/** The same between the protocol and its items: of every shadow that a write passed by. */
+export const SHADOW_ITEM_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a shadow on an item that debits": {
+    layer: "items",
+    caughtAs: /holds -\d+ millitokens more than the model/,
+    spoil: rewriting((write) => {
+      if (write.trace?.form !== "take") return write;
+      const passed = passedIn(write).filter(({ limit }) => !(namesOf(limit).tk in write.set));
+      const debits = passed.map(({ limit, milli }) => [namesOf(limit).tk, (write.add[namesOf(limit).tk] ?? 0) - milli]);
+      return { ...write, add: { ...write.add, ...Object.fromEntries(debits) } };
+    }),
+  },
+  "a shadow that is not bounded from above": {
+    layer: "items",
+    caughtAs: /\d+ passed by the shadow \w+, which held/,
+    spoil: rewriting((write) => {
+      const names = passedIn(write).map(({ limit }) => namesOf(limit).tk);
+      return { ...write, when: write.when.filter((clause) => !clause.some((one) => isBound(one, names, "<"))) };
+    }),
+  },
+  "a shadow that takes what is not there": {
+    layer: "items",
+    caughtAs: /\d+ were taken from the shadow \w+, which held/,
+    spoil: rewriting((write) => {
+      const taken = partsOf(write).flatMap(({ of, amounts, shadowed = [] }) =>
+        amounts.filter(({ limit }) => isShadow(of as Claim, limit) && !shadowed.includes(limit)),
+      );
+      const names = taken.map(({ limit }) => namesOf(limit).tk);
+      return { ...write, when: write.when.filter((clause) => !clause.some((one) => isBound(one, names, ">="))) };
+    }),
+  },
+  "a shadow whose count is left out": {
+    layer: "items",
+    caughtAs: /would have refused went up by 0, not by \d+/,
+    spoil: rewriting((write) => leftOut(write, passedIn(write))),
+  },
+  "a count of a shadow that an undone request keeps": {
+    layer: "items",
+    caughtAs: /would have refused went up by 0, not by -\d+/,
+    spoil: rewriting((write) => {
+      const undone = (write.trace?.parts ?? []).filter(({ undoes }) => undoes !== undefined);
+      return leftOut(
+        write,
+        undone.flatMap(({ shadowed = [] }) => shadowed.map((limit) => ({ limit }))),
+      );
+    }),
+  },
+};
+
+function rewriting(change: (write: ItemWrite) => ItemWrite): (items: ItemStore) => ItemStore {
+  return (items) =>
+    overriding(items, {
+      write: (write, call) => items.write(change(write), call),
+      transact: (writes, options, call) => items.transact(writes.map(change), options, call),
+    });
+}
+
+function partsOf({ trace }: ItemWrite): readonly TracePart[] {
+  return (trace?.parts ?? []).filter(({ kind }) => kind === "take");
+}
+
+function passedIn(write: ItemWrite): readonly Amount[] {
+  return partsOf(write).flatMap(({ amounts, shadowed = [] }) =>
+    amounts.filter(({ limit }) => shadowed.includes(limit)),
+  );
+}
+
+function isBound({ name, is }: Clause[number], names: readonly string[], comparison: string): boolean {
+  return names.includes(name) && is === comparison;
+}
+
+function leftOut(write: ItemWrite, limits: readonly { readonly limit: string }[]): ItemWrite {
+  const names = limits.map(({ limit }) => namesOf(limit).wr);
+  const kept = <Value>(values: Readonly<Record<string, Value>>) =>
+    Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name)));
+  return { ...write, add: kept(write.add), set: kept(write.set) };
 }

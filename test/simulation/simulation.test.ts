@@ -49,6 +49,12 @@ test("five hundred worlds on the memory store keep the promise at every step", a
     "changes of totals": 50,
     "changes of plans": 100,
     "changes met together": 10,
+    "taken from shadows": 300,
+    "passed by shadows": 200,
+    "passed by shadows of what drips": 100,
+    "passed by shadows of what drips with windows": 15,
+    "passed by shadows of calendar quotas": 15,
+    "passed by shadows of sessions": 15,
     aborts: 60,
     crashes: 25,
   };
@@ -60,6 +66,7 @@ test("five hundred worlds on the memory store keep the promise at every step", a
 test("forty worlds on SQLite files, every second one shared by two connections, keep the promise too", async () => {
   const tally = await playSound({ from: 1, seeds: 40, store: "sqlite", workers: 1 });
   assert.ok((tally["claims taken"] ?? 0) > 400, JSON.stringify(tally));
+  assert.ok((tally["passed by shadows"] ?? 0) > 5 && (tally["taken from shadows"] ?? 0) > 10, JSON.stringify(tally));
 });
 
 test("two hundred worlds of takes in batches keep the promise too", async () => {
@@ -67,7 +74,7 @@ test("two hundred worlds of takes in batches keep the promise too", async () => 
   const least: Readonly<Record<string, number>> = {
     ...{ "claims taken": 1_500, "claims short": 250, "takes that were stale": 40, "buckets swept": 4 },
     ...{ "batches lostBefore": 50, "batches lostAfter": 50, "batches rolledBack": 50, "batches copied": 50 },
-    ...{ "batches diedBefore": 5, "batches diedAfter": 8 },
+    ...{ "batches diedBefore": 5, "batches diedAfter": 8, "taken from shadows": 60, "passed by shadows": 40 },
   };
   for (const [what, count] of Object.entries(least)) {
     assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);

@@ -28,6 +28,10 @@ export class ThresholdLedger {
   readonly #journal: Journal;
   readonly #calendar: Calendar;
   readonly #kept = new Map<string, Kept>();
+  /** What was told and is not booked yet: where it belongs is known once the take that told it is reported. */
+  #heard: ThresholdEvent[] = [];
+  /** The session that last had an end: one that becomes longer or shorter while it lasts is the same, whatever its end. */
+  readonly #sessions = new Map<string, number>();
   /** Buckets that were in shards: what one of them left says nothing of the whole. */
   readonly #split = new Set<string>();
 
@@ -58,9 +62,11 @@ export class ThresholdLedger {
       const endMs = this.#endOf(held, Math.max(nowMs, state.epochMs));
       // Nothing is used of a session that has not begun. What has no end is kept for the rules that refill.
       if (hasPeriods && endMs === undefined) continue;
+      const period = this.#periodOf(id, held, endMs);
+      this.#book((event) => event.limit === name && bucketKey(event.entityId, event.resource).id === id);
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
-        const kept = this.#of(id, name, percent, endMs);
+        const kept = this.#of(id, name, percent, period);
         if (hasPeriods) this.#inPeriod(kept, held, isReached);
         else refilling(kept, held, isReached, isLow(percent));
         if (isReached) this.#journal.count("thresholds reached by takes");
@@ -71,13 +77,30 @@ export class ThresholdLedger {
     }
   }
 
-  heard({ entityId, resource, limit, percent, resetsAtMs }: ThresholdEvent): void {
+  heard(event: ThresholdEvent): void {
     this.#journal.count("thresholds told");
-    this.#of(bucketKey(entityId, resource).id, limit, percent, resetsAtMs).told++;
+    this.#heard.push(event);
+  }
+
+  #book(isDue: (event: ThresholdEvent) => boolean): void {
+    for (const { entityId, resource, limit, percent, resetsAtMs } of this.#heard.filter(isDue)) {
+      const { id } = bucketKey(entityId, resource);
+      const sinceMs = this.#sessions.get([id, limit, resetsAtMs].join("\t"));
+      this.#of(id, limit, percent, sinceMs === undefined ? resetsAtMs : `since ${sinceMs}`).told++;
+    }
+    this.#heard = this.#heard.filter((event) => !isDue(event));
+  }
+
+  /** By what a period is known: its end, of a session its beginning. */
+  #periodOf(bucketId: string, { name, quota }: LimitState, endMs: number | undefined): number | string | undefined {
+    if (quota?.windowStartMs === undefined) return endMs;
+    this.#sessions.set([bucketId, name, endMs].join("\t"), quota.windowStartMs);
+    return `since ${quota.windowStartMs}`;
   }
 
   /** What was told too often. `all`: of what it is asked whether everything that was reached was told. */
   problems(all: "everything" | "quotas" | "none"): string[] {
+    this.#book(() => true);
     return [...this.#kept].flatMap(([key, { may, told, beginnings }]) => {
       const [bucketId = "", name, percent] = key.split("\t");
       if (this.#split.has(bucketId)) return [];
@@ -117,8 +140,8 @@ export class ThresholdLedger {
     return rules.endMs(limit, quota, atMs, this.#calendar);
   }
 
-  #of(bucketId: string, name: string, percent: number, endMs: number | undefined): Kept {
-    const key = [bucketId, name, percent, endMs ?? ""].join("\t");
+  #of(bucketId: string, name: string, percent: number, period: number | string | undefined): Kept {
+    const key = [bucketId, name, percent, period ?? ""].join("\t");
     let kept = this.#kept.get(key);
     if (kept === undefined) {
       kept = { may: 0, told: 0, beginnings: new Set(), isArmed: true, rule: "" };
