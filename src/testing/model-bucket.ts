@@ -162,10 +162,10 @@ export class ModelBucket {
       const writtenMs = Math.max(this.#epochMs, heldMs);
       for (const change of changes) {
         if (change.fromMs <= metMs) continue;
-        this.#advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
+        this.advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
         this.#replace(change.set);
       }
-      this.#advance(nowMs);
+      this.advance(nowMs);
       this.#replace(set);
       this.#origin = origin;
       this.#changedMs = changedMs;
@@ -177,26 +177,33 @@ export class ModelBucket {
       this.#set = set;
       this.#origin = origin;
       this.#changedMs = this.#changedMs ?? origin.changedMs;
-      this.#advance(atMs);
+      this.advance(atMs);
       this.#adopt(set);
       return true;
     }
     for (const limit of set.limits) {
       if (this.#limits.has(limit.name)) continue;
-      this.#advance(atMs);
+      this.advance(atMs);
       this.#limits.set(limit.name, this.#full(limit));
     }
     return false;
   }
 
+  /** The limits that it goes by were read later than it was told. */
+  readAsOf(asOfMs: number): void {
+    this.#origin = { ...this.#origin, asOfMs };
+  }
+
   /** Time has acted up to an instant, and earlier readings count as that one. */
   advance(toMs: number): void {
-    this.#advance(toMs);
+    this.#epochMs = Math.max(this.#epochMs, toMs);
+    const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
+    for (const limit of all) limit.advance(this.#epochMs);
   }
 
   /** Where time does something other than drip, the bucket is told from the first reading after it. */
   cross(atMs: number): void {
-    if (atMs >= this.#nextBoundaryMs) this.#advance(atMs);
+    if (atMs >= this.#nextBoundaryMs) this.advance(atMs);
   }
 
   /** The periods that the amounts were taken in. */
@@ -260,7 +267,7 @@ export class ModelBucket {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
         problems.push(`the epoch went from ${this.#epochMs} to ${state.epochMs} at ${readingMs}`);
       }
-      this.#advance(state.epochMs);
+      this.advance(state.epochMs);
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
@@ -397,12 +404,6 @@ export class ModelBucket {
 
   #full(limit: Limit): ModelLimit {
     return newLimit(limit, this.#epochMs, this.#calendar, this.#part);
-  }
-
-  #advance(toMs: number): void {
-    this.#epochMs = Math.max(this.#epochMs, toMs);
-    const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
-    for (const limit of all) limit.advance(this.#epochMs);
   }
 }
 

@@ -249,6 +249,9 @@ export class ConditionalRecorder {
       this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted, countedIn(part));
     }
     slotsEnded(slots, after, this.#slotUse);
+    // One that was refused may have left its reading with the others.
+    const { asOfMs } = image.state.origin;
+    if (asOfMs > model.origin.asOfMs && this.#calls.hasRead(key.bucket.id, asOfMs)) model.readAsOf(asOfMs);
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(
       itemId(key),
