@@ -5,7 +5,7 @@ import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import { isNewer, sameLimits } from "./model-origin.ts";
-import { inPlaceOf, isOnAt } from "./model-period.ts";
+import { periodsSetBack } from "./model-period.ts";
 import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
@@ -72,13 +72,7 @@ export class ModelBucket {
     calendar: Calendar,
   ): ModelBucket {
     const { epochMs } = state;
-    const periodsOf = (name: string) => {
-      const { limit, period } = before.limit(name) ?? {};
-      if (limit === undefined || period === undefined) return [];
-      if (isOnAt(period, limit, epochMs, calendar)) return [period];
-      period.isEarly = true;
-      return [inPlaceOf(period, limit, epochMs, calendar)];
-    };
+    const periodsOf = (name: string) => periodsSetBack(before.limit(name), epochMs, calendar);
     return ModelBucket.#seeded(state, part, periodsOf, calendar);
   }
 
@@ -203,7 +197,7 @@ export class ModelBucket {
 
   /** Where time does something other than drip, the bucket is told from the first reading after it. */
   cross(atMs: number): void {
-    if (atMs >= this.#nextBoundaryMs) this.advance(atMs);
+    if (atMs >= this.nextBoundaryMs) this.advance(atMs);
   }
 
   /** The periods that the amounts were taken in. */
@@ -218,17 +212,12 @@ export class ModelBucket {
   }
 
   /** Gives back, each amount into the period it was taken in; when that is over, it adds nothing: says how many came late. */
-  giveBack(
-    amounts: readonly Amount[],
-    pins: ModelPins,
-    readingMs: number,
-    ends: ReadonlyMap<string, number> = new Map(),
-  ): number {
+  giveBack(amounts: readonly Amount[], pins: ModelPins, readingMs: number, ends?: ReadonlyMap<string, number>): number {
     this.cross(readingMs);
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends.get(name) });
+      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends?.get(name) });
       else late++;
     }
     return late;
@@ -288,8 +277,8 @@ export class ModelBucket {
       this.#limits.delete(name);
     }
     this.#loose.clear();
-    if (state.validUntilMs !== this.#nextBoundaryMs) {
-      problems.push(`the next boundary is ${this.#nextBoundaryMs}, not ${state.validUntilMs}`);
+    if (state.validUntilMs !== this.nextBoundaryMs) {
+      problems.push(`the next boundary is ${this.nextBoundaryMs}, not ${state.validUntilMs}`);
     }
     return problems;
   }
@@ -314,8 +303,8 @@ export class ModelBucket {
       this.#candidates(limit).every((model) => {
         if (model.limit.soft) return true;
         const level = model.levelMilli(readingMs);
-        // A full limit holds its brim to the millitoken.
-        const spare = level === model.brimMilli ? 0n : 1n;
+        // A full limit holds its brim to the millitoken, and slots are whole.
+        const spare = level === model.brimMilli || model.limit.holdMs !== undefined ? 0n : 1n;
         return level >= BigInt(milli) + floorOf(model, leavePercent) + spare;
       }),
     );
@@ -329,16 +318,12 @@ export class ModelBucket {
 
   /** When time will do something other than drip. */
   get nextBoundaryMs(): number {
-    return this.#nextBoundaryMs;
+    return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
   /** Every way in which a limit may stand: the store may have forgotten it while it was left out, or have remembered it. */
   #candidates(name: string): readonly ModelLimit[] {
     return [this.#limits.get(name) ?? [], this.#perhaps.get(name) ?? []].flat();
-  }
-
-  get #nextBoundaryMs(): number {
-    return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
   /** Of limits that may have been forgotten on the way: those that the store remembered instead. */
