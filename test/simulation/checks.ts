@@ -240,7 +240,10 @@ export function checkBelief(operation: Operation): string | undefined {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
       const nearest = levelsOf(lease, resource).find(({ link }) => link.charged.limits.some(counts));
-      for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
+      const counting = nearest?.link.charged.limits.filter(counts) ?? [];
+      // Slots have no total to come to: what is settled is told by the others.
+      const rates = counting.filter(({ holdMs }) => holdMs === undefined);
+      for (const { name } of rates.length > 0 ? rates : counting) {
         const bucketId = nearest?.bucket.id ?? "";
         const one = believed.get(`${bucketId} ${name}`) ?? { bucketId, limit: name, tokens: 0 };
         one.tokens += tokens;

@@ -522,6 +522,7 @@ export class ConditionalRecorder {
     // What had dripped in ahead of its time is gone.
     this.disturbances++;
     this.#tell(key, repairProblems(before, after, atMs));
+    this.usage.doubtHeld(key.bucket);
     for (const { asked, amounts, kind } of parts) {
       asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
     }
