@@ -14,7 +14,9 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
   if (rules.holdsSlots || rulesOf(old.limit).holdsSlots) return ofOtherSlots(old, limit, atMs, calendar);
   // What is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
   if (rules.opensWindow && rulesOf(old.limit).isClosed(marks) && rememberUntilMs === 0) {
-    return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
+    const full = withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
+    // What was held while it was a limit on how many are at once stays held until it ends.
+    return old.slices.length === 0 ? full : { ...full, slices: old.slices };
   }
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
   // on top of that when the first rule returns.

@@ -79,9 +79,18 @@ export class LeaseHolds {
     return !renewed.includes("lost");
   }
 
-  /** Resolves when no renewal is under way: what is given back must name the slices that it is in then. */
+  /**
+   * Whether a renewal is under way. What is given back must name the slices that it is in, so whoever gives back waits (`settled`), and asks
+   * again: another renewal may have been waiting, too.
+   */
+  isRenewing(): boolean {
+    for (const hold of this.#byBucket.values()) if (hold.underWay !== undefined) return true;
+    return false;
+  }
+
+  /** Resolves when the renewals of now are over. */
   async settled(): Promise<void> {
-    for (const hold of this.#byBucket.values()) while (hold.underWay !== undefined) await hold.underWay.catch(() => {});
+    for (const hold of this.#byBucket.values()) await hold.underWay?.catch(() => {});
   }
 
   /** The lease is closed. */

@@ -218,7 +218,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   async #giveSlotsBack(): Promise<void> {
-    if (this.core.holds !== undefined) await this.core.holds.settled();
+    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
     const slots = this.#openLedger().held.map((holdings) =>
       holdings.map(({ ticket, held }) => ({ ticket, held: slotsOf(ticket, held) })),
     );
@@ -258,7 +258,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Gives back all that is held. For the lease, when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
     if (this.#unmetered()) return;
-    if (this.core.holds !== undefined) await this.core.holds.settled();
+    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
     const ledger = this.#openLedger();
     ledger.pendingDebits = [];
     const all = ledger.held.slice();
@@ -348,7 +348,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** `charges`: for each level. */
   async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
     if (charges.every((amounts) => amounts.length === 0)) return;
-    if (this.core.holds !== undefined) await this.core.holds.settled();
+    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
     const ledger = this.#openLedger();
     const { held } = ledger;
     const returns = held.map((holdings, level) => {

@@ -104,7 +104,10 @@ export interface BatchClaim {
   readonly pins: readonly LevelPin[] | undefined;
   /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */
   readonly judgedMs: number | null;
-  /** Counted beside the amounts once the request is applied; also where the bucket of a credit is forgotten (`lost`). */
+  /**
+   * Counted beside the amounts once the request is applied; also where the bucket of a credit is forgotten (`lost`). Not the time of
+   * slots (`#hu` of their limit) that the slice of their pin no longer has.
+   */
   readonly strays: readonly Amount[];
   /** Of a credit: what is counted where the bucket is forgotten. */
   readonly lost: LeftUsage | undefined;

@@ -5,7 +5,7 @@ import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import { isNewer, sameLimits } from "./model-origin.ts";
-import { inPlaceOf, isOnAt } from "./model-period.ts";
+import { periodsSetBack } from "./model-period.ts";
 import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
@@ -72,13 +72,7 @@ export class ModelBucket {
     calendar: Calendar,
   ): ModelBucket {
     const { epochMs } = state;
-    const periodsOf = (name: string) => {
-      const { limit, period } = before.limit(name) ?? {};
-      if (limit === undefined || period === undefined) return [];
-      if (isOnAt(period, limit, epochMs, calendar)) return [period];
-      period.isEarly = true;
-      return [inPlaceOf(period, limit, epochMs, calendar)];
-    };
+    const periodsOf = (name: string) => periodsSetBack(before.limit(name), epochMs, calendar);
     return ModelBucket.#seeded(state, part, periodsOf, calendar);
   }
 
@@ -167,10 +161,10 @@ export class ModelBucket {
       const writtenMs = Math.max(this.#epochMs, heldMs);
       for (const change of changes) {
         if (change.fromMs <= metMs) continue;
-        this.#advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
+        this.advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
         this.#replace(change.set);
       }
-      this.#advance(nowMs);
+      this.advance(nowMs);
       this.#replace(set);
       this.#origin = origin;
       this.#changedMs = changedMs;
@@ -182,26 +176,33 @@ export class ModelBucket {
       this.#set = set;
       this.#origin = origin;
       this.#changedMs = this.#changedMs ?? origin.changedMs;
-      this.#advance(atMs);
+      this.advance(atMs);
       this.#adopt(set);
       return true;
     }
     for (const limit of set.limits) {
       if (this.#limits.has(limit.name)) continue;
-      this.#advance(atMs);
+      this.advance(atMs);
       this.#limits.set(limit.name, this.#full(limit));
     }
     return false;
   }
 
+  /** The limits that it goes by were read later than it was told. */
+  readAsOf(asOfMs: number): void {
+    this.#origin = { ...this.#origin, asOfMs };
+  }
+
   /** Time has acted up to an instant, and earlier readings count as that one. */
   advance(toMs: number): void {
-    this.#advance(toMs);
+    this.#epochMs = Math.max(this.#epochMs, toMs);
+    const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
+    for (const limit of all) limit.advance(this.#epochMs);
   }
 
   /** Where time does something other than drip, the bucket is told from the first reading after it. */
   cross(atMs: number): void {
-    if (atMs >= this.#nextBoundaryMs) this.#advance(atMs);
+    if (atMs >= this.nextBoundaryMs) this.advance(atMs);
   }
 
   /** The periods that the amounts were taken in. */
@@ -216,17 +217,12 @@ export class ModelBucket {
   }
 
   /** Gives back, each amount into the period it was taken in; when that is over, it adds nothing: says how many came late. */
-  giveBack(
-    amounts: readonly Amount[],
-    pins: ModelPins,
-    readingMs: number,
-    ends: ReadonlyMap<string, number> = new Map(),
-  ): number {
+  giveBack(amounts: readonly Amount[], pins: ModelPins, readingMs: number, ends?: ReadonlyMap<string, number>): number {
     this.cross(readingMs);
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends.get(name) });
+      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends?.get(name) });
       else late++;
     }
     return late;
@@ -265,7 +261,7 @@ export class ModelBucket {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
         problems.push(`the epoch went from ${this.#epochMs} to ${state.epochMs} at ${readingMs}`);
       }
-      this.#advance(state.epochMs);
+      this.advance(state.epochMs);
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
@@ -286,8 +282,8 @@ export class ModelBucket {
       this.#limits.delete(name);
     }
     this.#loose.clear();
-    if (state.validUntilMs !== this.#nextBoundaryMs) {
-      problems.push(`the next boundary is ${this.#nextBoundaryMs}, not ${state.validUntilMs}`);
+    if (state.validUntilMs !== this.nextBoundaryMs) {
+      problems.push(`the next boundary is ${this.nextBoundaryMs}, not ${state.validUntilMs}`);
     }
     return problems;
   }
@@ -312,8 +308,8 @@ export class ModelBucket {
       this.#candidates(limit).every((model) => {
         if (model.limit.soft || model.limit.shadow) return true;
         const level = model.levelMilli(readingMs);
-        // A full limit holds its brim to the millitoken.
-        const spare = level === model.brimMilli ? 0n : 1n;
+        // A full limit holds its brim to the millitoken, and slots are whole.
+        const spare = level === model.brimMilli || model.limit.holdMs !== undefined ? 0n : 1n;
         return level >= BigInt(milli) + floorOf(model, leavePercent) + spare;
       }),
     );
@@ -327,16 +323,12 @@ export class ModelBucket {
 
   /** When time will do something other than drip. */
   get nextBoundaryMs(): number {
-    return this.#nextBoundaryMs;
+    return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
   /** Every way in which a limit may stand: the store may have forgotten it while it was left out, or have remembered it. */
   #candidates(name: string): readonly ModelLimit[] {
     return [this.#limits.get(name) ?? [], this.#perhaps.get(name) ?? []].flat();
-  }
-
-  get #nextBoundaryMs(): number {
-    return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
   /** Of limits that may have been forgotten on the way: those that the store remembered instead. */
@@ -402,12 +394,6 @@ export class ModelBucket {
 
   #full(limit: Limit): ModelLimit {
     return newLimit(limit, this.#epochMs, this.#calendar, this.#part);
-  }
-
-  #advance(toMs: number): void {
-    this.#epochMs = Math.max(this.#epochMs, toMs);
-    const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
-    for (const limit of all) limit.advance(this.#epochMs);
   }
 }
 

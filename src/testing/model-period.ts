@@ -97,18 +97,25 @@ export function isSamePeriod(now: ModelPeriod | undefined, taken: ModelPeriod | 
  * Whether a period was under way at an earlier instant, too. A window of a session opens with a use, so one that opened later is another
  * one than whichever may have been open then.
  */
-export function isOnAt(
-  { untilMs, windowStartMs }: ModelPeriod,
-  limit: Limit,
-  atMs: number,
-  calendar: Calendar,
-): boolean {
+function isOnAt({ untilMs, windowStartMs }: ModelPeriod, limit: Limit, atMs: number, calendar: Calendar): boolean {
   if (limit.resetAfterMs !== undefined) return windowStartMs !== undefined && windowStartMs <= atMs;
   return resetAfter(limit, atMs, calendar) === untilMs;
 }
 
+/** The periods of a limit that go on at an earlier instant: its own, if it was under way then, or one in its place. */
+export function periodsSetBack(
+  { limit, period }: { readonly limit?: Limit; readonly period?: ModelPeriod | undefined } = {},
+  atMs: number,
+  calendar: Calendar,
+): readonly ModelPeriod[] {
+  if (limit === undefined || period === undefined) return [];
+  if (isOnAt(period, limit, atMs, calendar)) return [period];
+  period.isEarly = true;
+  return [inPlaceOf(period, limit, atMs, calendar)];
+}
+
 /** The period that goes on at an earlier instant, which was not known any more. */
-export function inPlaceOf(period: ModelPeriod, limit: Limit, atMs: number, calendar: Calendar): ModelPeriod {
+function inPlaceOf(period: ModelPeriod, limit: Limit, atMs: number, calendar: Calendar): ModelPeriod {
   const byHand = Math.max(atMs, period.byHand + 1);
   return { ...period, untilMs: resetAfter(limit, atMs, calendar), ids: new Set([{}]), began: "changed", byHand };
 }

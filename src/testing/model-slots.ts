@@ -123,6 +123,9 @@ export function changedModel(
   };
   if (!wasSlots || past.filledByMs <= epochMs) return [next()];
   const empty = next();
-  empty.spendAll();
+  empty.cut(0n, epochMs);
+  if (empty.period !== undefined) empty.period.allowed = 0n;
+  // A session that is not full has begun.
+  if (empty.period !== undefined && limit.resetAfterMs !== undefined) empty.period.windowStartMs = epochMs;
   return past.filledAtMs > epochMs ? [empty] : [empty, next()];
 }

@@ -66,13 +66,7 @@ export class ModelLimit extends ModelStanding {
   #otherStart: { windowStartMs: number | undefined } | undefined;
 
   /** Nobody has taken from it: full. */
-  constructor(
-    limit: Limit,
-    atMs: number,
-    calendar: Calendar,
-    periodsMs: readonly number[] = PERIODS_MS,
-    part?: ModelPart,
-  ) {
+  constructor(limit: Limit, atMs: number, calendar: Calendar, periodsMs = PERIODS_MS, part?: ModelPart) {
     super(atMs);
     this.#calendar = calendar;
     this.#part = part;
@@ -112,13 +106,6 @@ export class ModelLimit extends ModelStanding {
   goOn(held: HeldSlots, past: Past): void {
     [this.held, this.past] = [held, past];
     this.#period = { ...this.#period, began: "changed", byHand: this.epochMs };
-  }
-
-  /** Empty from now on, in a period that has begun. */
-  spendAll(): void {
-    this.#mark(this.epochMs, 0n, false);
-    this.#period.allowed = 0n;
-    this.#open(1, this.epochMs);
   }
 
   /** As it is configured. */

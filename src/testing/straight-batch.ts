@@ -126,7 +126,7 @@ export class BatchWork {
       return "again";
     }
     const { id } = working.key;
-    const beside: Beside = { counted: [], passed: [] };
+    const beside: Beside = { counted: [], passed: [], late: [] };
     let outcome: StraightRow | "short" | "tooDeep" | "gone" | typeof AGAIN;
     // A bucket begins with who first takes from it, not with somebody before him in the batch who was refused.
     const row = isUnborn ? { ...working.row, epochMs: request.nowMs } : working.row;
@@ -138,7 +138,8 @@ export class BatchWork {
     if (outcome === "short" || outcome === "tooDeep" || outcome === "gone") return outcome;
     working.row = outcome;
     working.isChanged = true;
-    const counted = this.#batch.countsUsage ? [...beside.counted, ...claim.strays] : [];
+    const strays = claim.strays.filter(({ limit }) => !beside.late.includes(limit));
+    const counted = this.#batch.countsUsage ? [...beside.counted, ...strays] : [];
     if (counted.length > 0) {
       const usage = { hourMs: outcome.hourMs, requests: 0, amounts: counted };
       this.#left = [...this.#left, { id: `${this.#batch.namespaceId}\n${id}`, usage }];
@@ -151,6 +152,8 @@ export class BatchWork {
 interface Beside {
   readonly counted: Amount[];
   readonly passed: number[];
+  /** Counters of the time of slots that their slice no longer has. */
+  readonly late: string[];
 }
 
 function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: BatchClaim, counts: boolean): boolean {
@@ -180,7 +183,10 @@ function changed(
   const back = (level: StraightLevel, i: number, asked: number): number => {
     const pin = claim.pins?.[i];
     if (typeof pin === "object" && "from" in pin) {
-      if (heldIn(pin.from) < asked) return level.tokensMilli;
+      if (heldIn(pin.from) < asked) {
+        beside.late.push(countName("heldMs", level.name));
+        return level.tokensMilli;
+      }
       move(pin.from, -asked);
       return level.tokensMilli + asked;
     }

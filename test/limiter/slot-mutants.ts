@@ -97,7 +97,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, () => () => void>> = {
     without(Renewals.prototype, "renew", () => Promise.resolve({ cause: "not sent" })),
   "a body that nobody renews for": () => without(LeaseHolds.prototype, "keep", () => {}),
   "a give-back that does not wait for the renewal under way": () =>
-    without(LeaseHolds.prototype, "settled", () => Promise.resolve()),
+    without(LeaseHolds.prototype, "isRenewing", () => false),
 };
 
 const EMPTY: Ticket = { pins: [], overdrawn: [], opened: [], shadowed: [] };

@@ -6,6 +6,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Client, Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
 import { Operation, runAs, shownKey } from "./operation.ts";
+import { allSlotsBack } from "./slot-arrival.ts";
 
 /** The last questions: whether what is configured has come to every bucket. */
 export class Arrival {
@@ -29,6 +30,7 @@ export class Arrival {
     // Longer than anything is remembered, by the clock that is most behind, or was put back while it remembered.
     const backMs = Math.max(0, ...this.#clients.map(({ clock }) => clock.steppedBackMs));
     await pass(601_000 + 2 * profile.skewMs + backMs);
+    if (profile.slots !== undefined) await allSlotsBack(this.#around, this.#ground);
     for (const entityId of profile.entities) {
       for (const resource of profile.resources) {
         if (truth.isDisabled(entityId, resource) || truth.isTorn(entityId, resource)) continue;

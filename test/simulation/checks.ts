@@ -260,7 +260,10 @@ export function checkBelief(operation: Operation): string | undefined {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
       const nearest = nearestOf(operation, levelsOf(lease, resource), measure);
-      for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
+      const counting = nearest?.link.charged.limits.filter(counts) ?? [];
+      // Slots have no total to come to: what is settled is told by the others.
+      const rates = counting.filter(({ holdMs }) => holdMs === undefined);
+      for (const { name } of rates.length > 0 ? rates : counting) {
         const bucketId = nearest?.bucket.id ?? "";
         if (operation.passed.has(bucketId, name)) continue;
         const one = believed.get(`${bucketId} ${name}`) ?? { bucketId, limit: name, tokens: 0 };

@@ -159,6 +159,14 @@ export class ConditionalCalls {
     return periods.map((period) => ({ period, removals }));
   }
 
+  /** Whether limits that were read then were sent to a bucket: of those that leave together, the latest reading counts for all. */
+  hasRead(bucketId: string, asOfMs: number): boolean {
+    return this.#requests.some(({ counted }) => {
+      const { bucket, origin } = counted?.of ?? {};
+      return bucket?.id === bucketId && origin?.asOfMs === asOfMs;
+    });
+  }
+
   /** Whether the bucket is the one that something was taken from then. */
   isSince(bucketId: string, { removals }: Pinned): boolean {
     return removals === this.#buckets.removals(bucketId);

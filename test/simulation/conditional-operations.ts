@@ -114,6 +114,8 @@ export class Purchased {
 
   #bought(bucketId: string, touched: readonly Touched[], name: string, milli: bigint): void {
     const { journal, promise } = this.#context;
+    // Of slots there is no balance to fill.
+    const isSlots = touched.some(({ model }) => model.limit(name)?.limit.holdMs !== undefined);
     let [gained, room] = [0n, 0n];
     for (const { model, image, change } of touched) {
       const limit = model.limit(name);
@@ -130,7 +132,7 @@ export class Purchased {
       promise.gained(bucketId, limit.limit, own > 0n ? own : 0n, limit.period);
     }
     const isQuota = touched[0]?.model.limit(name)?.period !== undefined;
-    const due = isQuota || milli < room ? milli : room;
+    const due = isSlots ? 0n : isQuota || milli < room ? milli : room;
     const rounding = isQuota ? 0n : BigInt(touched.length);
     if (gained >= due - rounding && gained <= due + rounding) return;
     journal.violation(`${shownKey(bucketId)}: ${milli} of ${name} were bought, and ${gained} gained`);

@@ -258,6 +258,9 @@ export class ConditionalRecorder {
       this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted, countedIn(part));
     }
     slotsEnded(slots, after, this.#slotUse);
+    // One that was refused may have left its reading with the others.
+    const { asOfMs } = image.state.origin;
+    if (asOfMs > model.origin.asOfMs && this.#calls.hasRead(key.bucket.id, asOfMs)) model.readAsOf(asOfMs);
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(
       itemId(key),
@@ -542,6 +545,7 @@ export class ConditionalRecorder {
     // What had dripped in ahead of its time is gone.
     this.disturbances++;
     this.#tell(key, repairProblems(before, after, atMs));
+    this.usage.doubtHeld(key.bucket);
     for (const { asked, amounts, kind } of parts) {
       asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
     }

@@ -130,6 +130,8 @@ export class RefusalWatch {
       // Limits that were lowered and raised again look the same as before, and have cut what was there.
       const isMet = shards.every((model) => (origin.changedMs ?? Number.NEGATIVE_INFINITY) <= model.metMs);
       if (!isKnown || !isMet) return false;
+      // Slots of a bucket in shards are held once they are joined.
+      if (shards.length > 1 && set.limits.some(({ holdMs }) => holdMs !== undefined)) return false;
       return take.every(({ limit, milli }) => {
         const levels = shards.map((model) => model.limit(limit)?.levelMilli(readingMs) ?? 0n);
         const { soft, shadow } = shards[0]?.limit(limit)?.limit ?? {};
@@ -138,7 +140,9 @@ export class RefusalWatch {
         if (levels.some((level) => level < 0n)) return false;
         const brim = shards.reduce((sum, model) => sum + (model.limit(limit)?.brimMilli ?? 0n), 0n);
         const floor = (brim * BigInt(leavePercent) + 99n) / 100n;
-        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + 2 * shards.length) + floor;
+        // Slots are whole, and a bucket that has them is.
+        const rounding = shards[0]?.limit(limit)?.limit.holdMs === undefined ? 2 * shards.length : 0;
+        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + rounding) + floor;
       });
     });
   }

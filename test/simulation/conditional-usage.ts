@@ -167,8 +167,15 @@ export function hourProblems(before: Item | undefined, after: Item, trace: Write
   if (typeof was === "number" && is < was) return [`the hour went back from ${was} to ${is}`];
   if (typeof was === "number" && is > was && after.up !== was) return [`the hour ${was} is not beside ${is}`];
   const counts = trace?.form === "take" || trace?.form === "credit" || trace?.form === "create";
-  if (!counts || trace.parts.length === 0 || is * HOUR_MS + HOUR_MS > trace.readingMs) return [];
+  // Slots that come back after they were used count nothing where their time is up.
+  if (!counts || !isCounted(before ?? {}, after) || is * HOUR_MS + HOUR_MS > trace.readingMs) return [];
   return before?.up === undefined ? [`it counts in the hour ${is} with the reading ${trace.readingMs}`] : [];
+}
+
+const COUNTER = /^b_(rq|(?!wcu_).+_(tc|by|od|wr|hu))$/;
+
+function isCounted(before: Item, after: Item): boolean {
+  return Object.keys(after).some((name) => COUNTER.test(name) && after[name] !== before[name]);
 }
 
 /** What is on a sheet stays as it is. */

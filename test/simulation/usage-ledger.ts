@@ -15,6 +15,9 @@ interface Hour {
 const HOUR_MS = 3_600_000;
 const MOST_MILLI = BigInt(Number.MAX_SAFE_INTEGER);
 
+/** After the name of a limit: for how long slots of it were held. */
+const HELD = " held";
+
 export type LateReadings = "in their own hour" | "in the open hour";
 
 /** What the usage of every hour must be after the writes that were reported to it. */
@@ -26,6 +29,8 @@ export class UsageLedger {
   readonly #openMs = new Map<string, number>();
   /** Buckets of which it is not known when an hour was opened: of those, only what all hours say together is certain. */
   readonly #doubted = new Set<string>();
+  /** Buckets of which it is not known for how long slots were held. */
+  readonly #untimed = new Set<string>();
   #latestMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -87,9 +92,14 @@ export class UsageLedger {
     for (const limit of change.passed ?? []) add(`${limit} passed by`, 1000);
   }
 
+  /** How long slots of a bucket were held is not known: its time was wrong. */
+  doubtHeld({ id }: BucketKey): void {
+    this.#untimed.add(id);
+  }
+
   /** Slots of a limit were held: so many thousandths of one, times milliseconds. */
   held(bucket: BucketKey, limit: string, milliMs: bigint, nowMs: number): void {
-    addTo(this.#hourOf(bucket, nowMs), `${limit} held`, milliMs);
+    addTo(this.#hourOf(bucket, nowMs), limit + HELD, milliMs);
   }
 
   #hourOf({ id, entityId, resource }: BucketKey, nowMs: number): Hour {
@@ -144,6 +154,8 @@ export class UsageLedger {
       // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
       for (const [limit, gross] of hour.gross) if (gross > MOST_MILLI) inexact.add(nameOf(hour, limit));
       for (const [limit, milli] of hour.milli) add(due, nameOf(hour, limit), milli);
+      const isTimed = !this.#untimed.has(bucketKey(hour.entityId, hour.resource).id);
+      for (const limit of hour.milli.keys()) if (!isTimed && limit.endsWith(HELD)) inexact.add(nameOf(hour, limit));
       add(due, nameOf(hour, "requests"), BigInt(hour.requests));
     }
     for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
@@ -153,13 +165,15 @@ export class UsageLedger {
       const tell = (counts: Readonly<Record<string, number>>, what: string) => {
         for (const [limit, tokens] of Object.entries(counts)) {
           add(told, nameOf(hour, limit + what), BigInt(Math.round(tokens * 1000)));
+          if (what === HELD && this.#untimed.has(bucketKey(entityId, resource).id))
+            inexact.add(nameOf(hour, limit + what));
         }
       };
       tell(counters, "");
       tell(overdrafts, " overdrawn");
       tell(bypassed, " bypassed");
       tell(wouldRefuse, " passed by");
-      tell(heldMs, " held");
+      tell(heldMs, HELD);
       add(told, nameOf(hour, "requests"), BigInt(requests));
     }
     const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));

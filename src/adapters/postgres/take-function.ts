@@ -47,8 +47,8 @@ DECLARE
   u_hour bigint[] := '{}'; u_bucket integer[] := '{}'; u_counter text[] := '{}'; u_milli numeric[] := '{}'; u_kept integer;
   first integer; last integer := 0; a integer; a0 integer := 0; i integer; o integer; p integer; k integer; q integer; c integer; h integer;
   now_ms bigint; kind smallint; mode smallint; elapsed bigint; refilled bigint; asked bigint; remaining bigint; leave bigint;
-  -- Of a claim: the places of its shadows, and of those that would have refused it.
-  shades jsonb; passed integer[]; skipped integer[]; prior bigint;
+  -- Of a claim: the places of its shadows, and of those that would have refused it; counters of slots that it gives back too late.
+  shades jsonb; passed integer[]; skipped integer[]; prior bigint; late text[];
   -- Of a request: 0 applied, 1 short, 2 too deep, 3 gone, 4 again. The greatest of its claims counts.
   outcome smallint; is_claim_short boolean := false; is_short boolean[]; is_written boolean := false;
   said text; told text := ''; shown text; ordered integer[]; made integer;
@@ -171,7 +171,7 @@ BEGIN
       IF extras IS NULL THEN
         leave := 0;
       ELSE
-        leave := coalesce((extras->>('f' || c))::bigint, 0); shades := extras->('h' || c); passed := NULL; skipped := NULL;
+        leave := coalesce((extras->>('f' || c))::bigint, 0); shades := extras->('h' || c); passed := NULL; skipped := NULL; late := NULL;
       END IF;
       IF mode IN (1, 2) AND b_refilled[i] IS DISTINCT FROM now_ms THEN
         b_refilled[i] := now_ms; elapsed := now_ms - b_epoch[i];
@@ -244,6 +244,7 @@ BEGIN
       END IF;
       IF counts AND extras IS NOT NULL AND extras ? ('s' || c) THEN
         FOR e IN SELECT value FROM jsonb_array_elements(extras->('s' || c)) LOOP
+          CONTINUE WHEN e->>0 = ANY (late);
           u_hour := u_hour || b_hour[i]; u_bucket := u_bucket || i; u_counter := u_counter || (e->>0); u_milli := u_milli || (e->>1)::numeric;
         END LOOP;
       END IF;

@@ -5,9 +5,10 @@
  * they were taken in. A renewal (-5) moves slots that are held on to a later slice. The numbers are those of `batch-text.ts`.
  */
 export const GIVEN_BACK = `IF a_resets[a + k] IN (-2, -3) THEN
-            -- Slots that were held: they come out of their slice, if it still has them.
+            -- Slots that were held: they come out of their slice, if it still has them. If not, how long they were held is not counted.
             h := o + a_window[a + k]::integer;
-            IF f_tokens[h] >= asked THEN f_tokens[h] := f_tokens[h] - asked; f_tokens[k] := f_tokens[k] + asked; END IF;
+            IF f_tokens[h] >= asked THEN f_tokens[h] := f_tokens[h] - asked; f_tokens[k] := f_tokens[k] + asked;
+            ELSE late := late || (f_names[k] || '#hu'); END IF;
           ELSIF a_resets[a + k] = -5 THEN
             -- Slots that are held on, in a later slice.
             h := o + a_window[a + k]::integer;

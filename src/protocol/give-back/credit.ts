@@ -11,7 +11,7 @@ import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.t
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
 import { roomFor } from "./place.ts";
-import { addSlots, isHeldIn, isOnlySlots, isOverBy, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
+import { addSlots, goneFrom, isHeldIn, isOnlySlots, isOverBy, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
 
 /** What is given back to one shard. */
 export interface GiveBack {
@@ -177,14 +177,18 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
   const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
+  const gone: Clause[] = [];
   const moves = amounts.flatMap(({ limit, milli }): Move[] => {
     if (bypass || closing.includes(limit)) return [];
     const pin = slotPinOf(ticket, limit);
     if (pin === undefined) {
       return belongs(rebased.state, limit, back, env) ? [{ limit, milli: -milli, whenShort: "owe" }] : [];
     }
-    const isHeld = isHeldIn(rebased.state, pin, milli);
-    return isHeld ? [{ limit, milli: -milli, whenShort: "owe", slots: [{ pin, milli }] }] : [];
+    if (isHeldIn(rebased.state, pin, milli))
+      return [{ limit, milli: -milli, whenShort: "owe", slots: [{ pin, milli }] }];
+    // What ends with this write is gone by it.
+    if (pin.endMs > at.atMs) gone.push(goneFrom(pin, milli));
+    return [];
   });
   const intent = { ...blankIntent(readingMs), usage: usageOf(back, rebased.state), moves, parts };
   const step = writeRebased(image, rebased, intent, env);
@@ -196,7 +200,7 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
     const value = findLimit(image.state, limit)?.tokensMilli ?? 0;
     return [{ name: namesOf(limit).tk, is: ">=", value }];
   });
-  return { ...write, when: [...write.when, ...most, ...least] };
+  return { ...write, when: [...write.when, ...most, ...least, ...gone] };
 }
 
 /** The most that the limits may hold in which the give-back must have room. */

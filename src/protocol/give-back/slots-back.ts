@@ -3,6 +3,7 @@ import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { hasSlots, isSlotPin, pinOf, type SlotPin, type Ticket } from "../../domain/give-back.ts";
 import { givenBack } from "../../domain/holds.ts";
 import { heldFor } from "../../domain/slot-time.ts";
+import type { Clause } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
@@ -42,7 +43,8 @@ export function isHeldIn(state: BucketState, pin: SlotPin, milli: number): boole
 
 /**
  * Gives slots back into their own slice, or nowhere: by then it may have ended, and what is held there is somebody else's. It needs no epoch:
- * place, end and beginning say which slice it is. By an image in which it is gone nothing is written.
+ * place, end and beginning say which slice it is. Where it is gone by the image nothing is written, if that is so: a take that landed late
+ * may not be in the image yet, and its slot would stay held until its end.
  */
 export function addSlots(
   builder: WriteBuilder,
@@ -50,7 +52,10 @@ export function addSlots(
   { milli, pin }: { readonly milli: number; readonly pin: SlotPin },
   { readingMs, countsTime }: SlotsBack,
 ): void {
-  if (image !== undefined && !isHeldIn(image.state, pin, milli)) return;
+  if (image !== undefined && !isHeldIn(image.state, pin, milli)) {
+    builder.any(goneFrom(pin, milli));
+    return;
+  }
   const { tk, rn, hu, ends, held } = namesOf(pin.limit);
   const inSlice = held[pin.place] as string;
   builder.where(ends[pin.place] as string, "=", pin.endMs).where(inSlice, ">=", milli);
@@ -58,6 +63,26 @@ export function addSlots(
   else builder.where(rn, "=", pin.resets);
   builder.add(tk, milli).add(inSlice, -milli);
   if (countsTime) builder.add(hu, heldFor(pin.limit, milli, readingMs - pin.sinceMs).milli);
+}
+
+/** That slots are not held in the slice of their ticket: another slice has its place, or none, too little is held, or it began anew. */
+export function goneFrom({ limit, place, endMs, resets }: SlotPin, milli: number): Clause {
+  const { rn, ends, held } = namesOf(limit);
+  const [end, inSlice] = [ends[place] as string, held[place] as string];
+  const anew: Clause =
+    resets === 0
+      ? [{ name: rn, is: "present" }]
+      : [
+          { name: rn, is: "absent" },
+          { name: rn, is: "<>", value: resets },
+        ];
+  return [
+    { name: end, is: "absent" },
+    { name: end, is: "<>", value: endMs },
+    { name: inSlice, is: "absent" },
+    { name: inSlice, is: "<", value: milli },
+    ...anew,
+  ];
 }
 
 /** Of amounts that are given back those that usage does not keep. */

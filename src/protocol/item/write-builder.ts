@@ -22,6 +22,12 @@ export class WriteBuilder {
     return this;
   }
 
+  /** One of several tests holds. */
+  any(clause: Clause): this {
+    this.#when.push(clause);
+    return this;
+  }
+
   present(name: string): this {
     this.#when.push([{ name, is: "present" }]);
     return this;
