@@ -36,6 +36,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     baseline: "not followed",
     run: async () => (await import("./kinds.ts")).benchKinds(),
   },
+  slots: {
+    about: "limits on how many are at once, on memory and SQLite, against rates in their place",
+    baseline: "not followed",
+    run: async () => (await import("./slots.ts")).benchSlots(),
+  },
   protocol: {
     about: "writes and trips of one bucket under load, on a simulated table",
     baseline: "not followed",

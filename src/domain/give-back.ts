@@ -124,7 +124,8 @@ export function hasComeTo(held: LimitState, ticket: Ticket, atMs: number, calend
 }
 
 export function pinOf({ pins }: Ticket, limit: string): PeriodPin | undefined {
-  return pins.find((pin) => pin.limit === limit);
+  for (let i = 0; i < pins.length; i++) if ((pins[i] as PeriodPin).limit === limit) return pins[i];
+  return undefined;
 }
 
 /** The period of a quota; undefined where there is none, or the limit is about slots. */

@@ -1,5 +1,6 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { EventPublisher } from "./event-publisher.ts";
+import type { LaterHold } from "./later-holds.ts";
 import type { LeaseHolds } from "./lease-holds.ts";
 import type { LeaseStatus } from "./lease-ledger.ts";
 import type { Refusal } from "./refusal.ts";
@@ -27,6 +28,8 @@ export interface LeaseCore {
   degradedReason: string | false;
   /** The request's; otherwise made when it is first looked at. */
   signal: AbortSignal | undefined;
-  /** Of a lease with slots, made when it is first asked about them. */
+  /** Of a lease with slots, made when it is first asked about them, or when they are renewed first. */
   holds: LeaseHolds | undefined;
+  /** Of a lease that is kept, until its holds are made. */
+  keepsLater: LaterHold | undefined;
 }

@@ -2,10 +2,9 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { HoldLost, RateLimiterUnavailable } from "../domain/errors.ts";
 import { isSlotPin, pinOf, type SlotPin, type Ticket } from "../domain/give-back.ts";
 import { type Holding, withRenewed } from "../domain/holding.ts";
-import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import { slotsOf, ticketAfter } from "../domain/renew-slots.ts";
 import { type EventPublisher, reasonOf } from "./event-publisher.ts";
-import type { LeasePart } from "./lease-part.ts";
+import { type LeasePart, slotHoldMs } from "./lease-part.ts";
 import type { BucketHold, HeldSlots, Renewals } from "./renewals.ts";
 import type { Demand } from "./request.ts";
 
@@ -34,7 +33,8 @@ export class LeaseHolds {
   readonly #holders: readonly SlotHolder[];
   readonly #tellLost: TellLost;
   readonly #byBucket = new Map<string, BucketHold>();
-  readonly #lost = new AbortController();
+  /** Made when somebody listens, or has to hear of it. */
+  #lost: AbortController | undefined;
   #signal: AbortSignal | undefined;
   #phase: "unwatched" | "watched" | "kept" | "ended" = "unwatched";
 
@@ -53,7 +53,10 @@ export class LeaseHolds {
 
   /** The request's signal, which is aborted when slots are lost, too. */
   signal(ofRequest: AbortSignal | undefined): AbortSignal {
-    this.#signal ??= ofRequest === undefined ? this.#lost.signal : AbortSignal.any([ofRequest, this.#lost.signal]);
+    if (this.#signal === undefined) {
+      this.#lost ??= new AbortController();
+      this.#signal = ofRequest === undefined ? this.#lost.signal : AbortSignal.any([ofRequest, this.#lost.signal]);
+    }
     if (this.#phase === "unwatched") this.#watch("watched");
     return this.#signal;
   }
@@ -136,8 +139,6 @@ export class LeaseHolds {
         : places.flatMap(({ holder, level }) =>
             holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level)),
           );
-    const limitMs = (name: string) =>
-      Math.min(ownMs ?? Number.POSITIVE_INFINITY, ...set.limits.filter((one) => one.name === name).map(holdMsOf));
     const hold: BucketHold = {
       held,
       confirmedMs,
@@ -146,7 +147,7 @@ export class LeaseHolds {
       slots,
       get holdMs() {
         const times = slots().flatMap(({ ticket }) =>
-          ticket.pins.filter(isSlotPin).map((pin) => Math.min(limitMs(pin.limit), pin.endMs - hold.confirmedMs)),
+          ticket.pins.filter(isSlotPin).map((pin) => slotHoldMs(pin, set.limits, ownMs, hold.confirmedMs)),
         );
         return Math.max(0, Math.min(...times));
       },
@@ -159,6 +160,7 @@ export class LeaseHolds {
   }
 
   #lose({ held: { bucket } }: BucketHold, why: "gone" | "late"): void {
+    this.#lost ??= new AbortController();
     if (this.#phase === "ended" || this.#lost.signal.aborted) return;
     const whose = `of ${bucket.entityId} on ${bucket.resource}`;
     const lost = new HoldLost(

@@ -1,5 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import { LeaseClosed } from "../domain/errors.ts";
 import type { Holding } from "../domain/holding.ts";
 
 /** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
@@ -116,4 +117,10 @@ export function dropPending(ledger: LeaseLedger, level: number, { limit, milli }
 
 function sumOf(amounts: readonly Amount[], limit: string): number {
   return amounts.reduce((sum, amount) => (amount.limit === limit ? sum + amount.milli : sum), 0);
+}
+
+export function closed(status: LeaseStatus): LeaseClosed {
+  const leaseStatus = status === "settled" ? "settled" : "rolledBack";
+  const how = status === "settled" ? "settled" : "rolled back";
+  return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });
 }

@@ -2,12 +2,14 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
-import { byPeriod, isSlotPin, type Ticket } from "../domain/give-back.ts";
+import { byPeriod, isSlotPin, type SlotPin, type Ticket } from "../domain/give-back.ts";
+import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import { levelName } from "../domain/level-names.ts";
+import type { Limit } from "../domain/limit.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Held, TakenAnswer } from "../ports/bucket-store.ts";
-import type { TakenInPlace, TokensLeft } from "../ports/in-place-takes.ts";
+import type { PlacedBucket, TakenInPlace, TokensLeft } from "../ports/in-place-takes.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { type Demand, demandOf } from "./request.ts";
@@ -57,7 +59,15 @@ export class SinglePart implements LeasePart {
   /** The slots that were taken, as they are given back. */
   get slots(): SlotsTaken {
     const { ticket } = this.#answer;
-    return { helds: [heldOf(this.#link, ticket)], amounts: [slotsOf(ticket, this.#take)] };
+    const { bucket, set, origin, access, place } = this.#link;
+    // Where it was found, as well: so it is not looked up again.
+    const held: Held & PlacedBucket = { bucket, set, origin, ticket, bypass: access === "bypass", place };
+    return { helds: [held], amounts: [slotsOf(ticket, this.#take)] };
+  }
+
+  /** The shortest time that slots of it are held for without a renewal; `Infinity` where none are. */
+  get shortestHoldMs(): number {
+    return shortestOf(this.#answer.ticket, this.#link.set.limits, undefined, this.takenAtMs);
   }
 
   get isShadowed(): boolean {
@@ -102,6 +112,41 @@ export function slotsTaken(part: LeasePart): SlotsTaken {
     helds: shares.map(({ link, ticket }) => heldOf(link, ticket)),
     amounts: shares.map(({ ticket, amounts }) => slotsOf(ticket, amounts)),
   };
+}
+
+/** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
+export function shortestHoldMs(part: LeasePart): number {
+  if (part instanceof SinglePart) return part.shortestHoldMs;
+  const asked = part.demands.filter(({ take }) => take.length > 0);
+  const times = part.taken.map(({ ticket }, i) => {
+    const { set, holdMs } = asked[i] as Demand;
+    return shortestOf(ticket, set.limits, holdMs, part.takenAtMs);
+  });
+  return Math.min(...times);
+}
+
+function shortestOf({ pins }: Ticket, limits: readonly Limit[], ownMs: number | undefined, takenAtMs: number): number {
+  let shortestMs = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < pins.length; i++) {
+    const pin = pins[i];
+    if (isSlotPin(pin)) shortestMs = Math.min(shortestMs, slotHoldMs(pin, limits, ownMs, takenAtMs));
+  }
+  return Math.max(0, shortestMs);
+}
+
+/** For how long slots are held after they were confirmed, by the limits that they were taken under. */
+export function slotHoldMs(
+  { limit: name, endMs }: SlotPin,
+  limits: readonly Limit[],
+  ownMs: number | undefined,
+  confirmedMs: number,
+): number {
+  let ms = Math.min(ownMs ?? Number.POSITIVE_INFINITY, endMs - confirmedMs);
+  for (let i = 0; i < limits.length; i++) {
+    const limit = limits[i] as Limit;
+    if (limit.name === name) ms = Math.min(ms, holdMsOf(limit));
+  }
+  return ms;
 }
 
 /** A level of the lease as a store needs to see it. */

@@ -1,7 +1,7 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
-import { LeaseClosed, RateLimiterUnavailable } from "../domain/errors.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
@@ -15,6 +15,7 @@ import type { LeaseCore } from "./lease-core.ts";
 import type { SlotHolder } from "./lease-holds.ts";
 import {
   chargedOf,
+  closed,
   differenceTo,
   dropPending,
   type LeaseLedger,
@@ -172,6 +173,7 @@ export abstract class LeaseResource<Measure extends string = string> {
       notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
+    this.core.keepsLater?.now();
     this.core.holds?.taken();
   }
 
@@ -202,6 +204,11 @@ export abstract class LeaseResource<Measure extends string = string> {
     ]);
   }
 
+  /** Whether nothing but the take has happened to it. */
+  protected get isAsTaken(): boolean {
+    return this.#ledger === undefined;
+  }
+
   /** Whether something may have to be stored at its end: more has happened to it than the take, or slots are held. */
   protected get hasChanged(): boolean {
     return this.#ledger !== undefined || hasSlots(this.part);
@@ -210,7 +217,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
   protected keepUsed(): MaybePromise<void> {
     if (!this.hasChanged) return;
-    if (this.#ledger !== undefined || this.core.holds !== undefined) {
+    if (!this.isAsTaken || this.core.holds !== undefined) {
       return allDone([this.flushPendingDebits(), this.#giveSlotsBack()]).then(() => {});
     }
     const { helds, amounts } = slotsTaken(this.part);
@@ -393,10 +400,4 @@ export abstract class LeaseResource<Measure extends string = string> {
     this.core.degradedReason = decided;
     publisher.degraded(link.bucket, decided, cause);
   }
-}
-
-export function closed(status: LeaseStatus): LeaseClosed {
-  const leaseStatus = status === "settled" ? "settled" : "rolledBack";
-  const how = status === "settled" ? "settled" : "rolled back";
-  return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });
 }

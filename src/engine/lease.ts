@@ -8,8 +8,9 @@ import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { LeaseMaker } from "./lease-core.ts";
 import { LeaseHolds } from "./lease-holds.ts";
-import type { LeasePart } from "./lease-part.ts";
-import { closed, LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
+import { closed } from "./lease-ledger.ts";
+import { type LeasePart, shortestHoldMs } from "./lease-part.ts";
+import { LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */
@@ -61,7 +62,18 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     degradedReason: string | false,
     signal: AbortSignal | undefined,
   ) {
-    super({ maker, status: "open", settledWith: undefined, degradedReason, signal, holds: undefined }, part);
+    super(
+      {
+        maker,
+        status: "open",
+        settledWith: undefined,
+        degradedReason,
+        signal,
+        holds: undefined,
+        keepsLater: undefined,
+      },
+      part,
+    );
     this.#others =
       others.length === 0
         ? undefined
@@ -109,7 +121,12 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   /** Renews the slots of this lease by itself until it is closed. Close it: a lease that is kept and forgotten holds them for ever. */
   keep(): void {
     this.#isKept = true;
-    this.#holds()?.keep();
+    const { core } = this;
+    // Most work is over long before its slots have to be renewed.
+    const holdMs = this.isAsTaken && this.#others === undefined ? shortestHoldMs(this.part) : 0;
+    if (core.holds !== undefined || core.status !== "open" || holdMs === 0) this.#holds()?.keep();
+    else if (holdMs < Number.POSITIVE_INFINITY)
+      core.keepsLater ??= core.maker.renewals.later(this.part.takenAtMs, holdMs, () => this.#holds());
   }
 
   /** Names of the resources that tokens were taken from, the first one first. */
@@ -191,6 +208,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     const tellLost = (reason: string) => {
       if (core.degradedReason === false) core.degradedReason = reason;
     };
+    core.keepsLater?.remove();
     core.holds = new LeaseHolds(core.maker, holders, tellLost);
     if (this.#isKept) core.holds.keep();
     return core.holds;
@@ -198,6 +216,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
 
   #close(status: "settled" | "rolledBack"): void {
     this.core.status = status;
+    this.core.keepsLater?.remove();
     this.core.holds?.end();
     this.core.maker.publisher.leaseEnded(this, this.part, status, this.core.maker);
   }

@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { joinedTicket, type PeriodShare, type Ticket } from "../domain/give-back.ts";
 import type { Held, RenewReply } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
+import { type LaterHold, LaterHolds } from "./later-holds.ts";
 import type { StoreClient } from "./store-client.ts";
 
 /** Slots that a lease holds in the slices of a ticket. */
@@ -52,6 +53,7 @@ export class Renewals {
   readonly #buckets = new Map<string, BucketEntry>();
   /** By when they wake, the next one first. An entry that was moved up is in it twice. */
   readonly #queue: { readonly wakeMs: number; readonly entry: BucketEntry }[] = [];
+  readonly #later = new LaterHolds();
   #sleep: { readonly untilMs: number; readonly end: AbortController } | undefined;
 
   constructor(client: Pick<StoreClient, "renew">, clock: Clock) {
@@ -69,6 +71,17 @@ export class Renewals {
     }
     entry.holds.add(hold);
     this.#wakeAt(entry, dueMs(hold));
+  }
+
+  /**
+   * Has a hold that began at a reading looked after (`add`) once one is to be renewed. Most are over by then, and cost nothing but this.
+   * `holdMs`: the shortest time for which something of it is held.
+   */
+  later(beganMs: number, holdMs: number, lookAfter: () => void): LaterHold {
+    const dueMs = beganMs + Math.floor(holdMs / 3);
+    const hold = this.#later.add(dueMs, lookAfter);
+    if (this.#sleep === undefined || dueMs < this.#sleep.untilMs) this.#sleepAgain();
+    return hold;
   }
 
   /** Its bucket is forgotten when it would have been looked at: one that is used all the time is not scheduled each time. */
@@ -123,11 +136,11 @@ export class Renewals {
   #sleepAgain(): void {
     this.#sleep?.end.abort();
     this.#sleep = undefined;
-    const [next] = this.#queue;
-    if (next === undefined) return;
+    const untilMs = Math.min(this.#queue[0]?.wakeMs ?? Number.POSITIVE_INFINITY, this.#later.nextMs);
+    if (untilMs === Number.POSITIVE_INFINITY) return;
     const end = new AbortController();
-    this.#sleep = { untilMs: next.wakeMs, end };
-    const ms = Math.max(0, next.wakeMs - this.#clock.now());
+    this.#sleep = { untilMs, end };
+    const ms = Math.max(0, untilMs - this.#clock.now());
     const clock = this.#clock;
     // What is renewed belongs to work that keeps the process alive by itself.
     const slept = clock.sleepInBackground?.(ms, end.signal) ?? clock.sleep(ms, end.signal);
@@ -140,8 +153,11 @@ export class Renewals {
   }
 
   #wake(): void {
-    this.#sleep = undefined;
     const nowMs = this.#clock.now();
+    // All of them, also those that are not due: leases of a bucket are renewed together.
+    if ((this.#queue[0]?.wakeMs ?? Number.POSITIVE_INFINITY) <= nowMs || this.#later.nextMs <= nowMs)
+      this.#later.lookAtAll();
+    this.#sleep = undefined;
     let count = 0;
     while (count < this.#queue.length && (this.#queue[count] as { wakeMs: number }).wakeMs <= nowMs) count++;
     for (const { wakeMs, entry } of this.#queue.splice(0, count)) {

@@ -41,8 +41,8 @@ export class Credit implements StoreWrite {
     return this.#held.bucket;
   }
 
-  send(context: CallContext): MaybePromise<WriteReply> {
-    return this.#buckets.credit(this.#held, this.#amounts, { ...context, ...this.#how });
+  send({ nowMs, timeoutMs }: CallContext): MaybePromise<WriteReply> {
+    return this.#buckets.credit(this.#held, this.#amounts, { nowMs, timeoutMs, ...this.#how });
   }
 }
 

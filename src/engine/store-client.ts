@@ -167,14 +167,19 @@ export class StoreClient {
       later ??= [];
       later.push(given);
     }
-    if (later === undefined) return this.#tellReturned(helds, reason);
-    return allDone(later).then(
-      () => this.#tellReturned(helds, reason),
-      (error: unknown) => {
-        this.#tellReturned(helds, reason);
-        throw error;
-      },
-    );
+    return later === undefined ? this.#tellReturned(helds, reason) : this.#returnedAfter(later, helds, reason);
+  }
+
+  async #returnedAfter(
+    later: readonly Promise<void>[],
+    helds: readonly Held[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    try {
+      await allDone(later);
+    } finally {
+      this.#tellReturned(helds, reason);
+    }
   }
 
   #tellReturned(helds: readonly Held[], reason: GaveBackEvent["reason"]): void {
@@ -321,7 +326,7 @@ export class StoreClient {
     untilMs: number | undefined,
   ): Promise<void> | undefined {
     const { bucket } = held;
-    const due = amounts.every(isSome) ? amounts : amounts.filter(isSome);
+    const due = amounts.some(isNone) ? amounts.filter((amount) => !isNone(amount)) : amounts;
     const undoes = CREDITS[reason];
     // A request that took nothing of a level was counted there all the same.
     if (due.length === 0 && undoes.undoes === undefined) return undefined;
@@ -380,8 +385,8 @@ export class StoreClient {
   }
 }
 
-function isSome({ milli }: Amount): boolean {
-  return milli > 0;
+function isNone({ milli }: Amount): boolean {
+  return milli <= 0;
 }
 
 function asItIs(taken: Taken): Taken {

@@ -326,14 +326,13 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   /** Gives back slots that were used, in place; undefined where that needs more: nothing has changed then. */
-  #slotsBack({ bucket, ticket }: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
-    const cell = this.#data.buckets.get(bucket.id);
+  #slotsBack(held: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
+    const cell = this.#found(held);
     if (cell?.state === undefined || nowMs >= cell.state.validUntilMs) return undefined;
     const owned = cell.owned ?? this.#ownedOf(cell, cell.state);
-    const times = owned?.giveBack(amounts, ticket, nowMs);
+    const times = owned?.giveBack(amounts, held.ticket, nowMs);
     if (owned === undefined || times === undefined) return undefined;
-    // Nothing makes no entry in the usage of an hour.
-    if (this.#usage !== undefined && times.some(({ milli }) => milli > 0)) this.#usage.count(cell, times, 1, nowMs);
+    if (this.#usage !== undefined && times.length > 0) this.#usage.count(cell, times, 1, nowMs);
     return new GivenBackInPlace(owned);
   }
 

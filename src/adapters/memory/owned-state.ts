@@ -52,6 +52,8 @@ export class OwnedState implements TakenInPlace, SharedState {
   readonly #owner: Owner;
   readonly #state: OwnedBucket;
   readonly #hasSlots: boolean;
+  /** How long slots of each limit were held that were given back last. */
+  #times: { readonly limit: string; milli: number }[] | undefined;
 
   /** The state must be as `mayBeOwned` asks. */
   constructor(owner: Owner, state: BucketState) {
@@ -116,13 +118,12 @@ export class OwnedState implements TakenInPlace, SharedState {
   }
 
   /**
-   * Gives back slots, and answers how long each was held; undefined where one of the amounts is no slot that is held: then nothing is
-   * given back. No boundary may be passed.
+   * Gives back slots, and answers how long they were held, as usage counts it, for whoever counts at once. Undefined where one of the
+   * amounts is no slot that is held: then nothing is given back. No boundary may be passed.
    */
   giveBack(amounts: readonly Amount[], ticket: Ticket, nowMs: number): readonly Amount[] | undefined {
     const { limits, epochMs } = this.#state;
     const atMs = Math.max(nowMs, epochMs);
-    let times: readonly Amount[] = NONE;
     for (let a = 0; a < amounts.length; a++) {
       const { limit: name, milli } = amounts[a] as Amount;
       const held = limitOf(limits, name, a);
@@ -131,16 +132,21 @@ export class OwnedState implements TakenInPlace, SharedState {
       const slices = givenBack(held.slices, pin, milli);
       if (slices === undefined) return undefined;
       leftSlices[a] = slices;
-      const time = { limit: countName("heldMs", name), milli: timeOf(milli, atMs - pin.sinceMs) };
-      times = a === 0 ? [time] : [...times, time];
+      leftMilli[a] = timeOf(milli, atMs - pin.sinceMs);
     }
+    this.#times ??= limits.map(({ name }) => ({ limit: countName("heldMs", name), milli: 0 }));
+    let isCounted = false;
+    for (const time of this.#times) time.milli = 0;
     for (let a = 0; a < amounts.length; a++) {
       const { limit: name, milli } = amounts[a] as Amount;
-      const held = limitOf(limits, name, a) as OwnedLimit;
+      const i = indexOf(limits, name, a);
+      const held = limits[i] as OwnedLimit;
       held.tokensMilli += milli;
       held.slices = leftSlices[a] as readonly Slice[];
+      (this.#times[i] as { milli: number }).milli = leftMilli[a] as number;
+      isCounted ||= (leftMilli[a] as number) > 0;
     }
-    return times;
+    return isCounted ? this.#times : NONE;
   }
 
   #takeTokens(amounts: readonly Amount[], elapsedMs: number): boolean {
