@@ -42,6 +42,14 @@ export function mulDivCeil(a: number, b: number, carry: number, d: number): numb
   const product = a * b;
   // The product alone must be exact: taking the carry off a rounded one can land below 2^53 again, a unit wrong.
   if (product <= Number.MAX_SAFE_INTEGER) return divCeil(product - carry, d);
+  // As in `addMulDiv`. What is taken out is a whole number, so the rest alone is rounded; less the carry it may be negative.
+  const whole = Math.floor(a / d);
+  const rest = (a - whole * d) * b;
+  const grown = whole * b;
+  if (rest <= Number.MAX_SAFE_INTEGER && grown <= Number.MAX_SAFE_INTEGER) {
+    const sum = grown + divCeil(rest - carry, d);
+    if (sum <= Number.MAX_SAFE_INTEGER) return sum;
+  }
   return ceilOf(BigInt(a) * BigInt(b) - BigInt(carry), d);
 }
 

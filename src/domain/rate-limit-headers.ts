@@ -34,24 +34,20 @@ function fieldsOf(
   for (const standing of standings) {
     const { resource, limit, level, capacity, available, windowMs } = standing;
     const isOwn = resource === own.resource && resource !== TOTAL_RESOURCE;
-    const name = quoted(policyName({ limit, level, resource: isOwn ? undefined : resource }));
+    const name = quoted(isOwn && level === 0 ? limit : policyName(limit, level, isOwn ? undefined : resource));
     const unit = units.get(limit);
     const between = policies === "" ? "" : ", ";
-    policies += `${between}${name}${integer("q", capacity)}${unit === undefined ? "" : `;qu=${quoted(unit)}`}`;
-    policies += integer("w", secondsOf(windowMs));
-    states += `${between}${name}${integer("r", Math.max(0, available))}${integer("t", resetOf(standing))}`;
+    policies += `${between}${name}${integer(";q=", capacity)}${unit === undefined ? "" : `;qu=${quoted(unit)}`}`;
+    policies += integer(";w=", secondsOf(windowMs));
+    states += `${between}${name}${integer(";r=", Math.max(0, available))}${integer(";t=", resetOf(standing))}`;
   }
   return { "ratelimit-policy": policies, ratelimit: states };
 }
 
 /** The name of a limit: of the parent `name^1`, of a further resource `resource/name`. Ids do not show. */
-function policyName(of: {
-  readonly limit: string;
-  readonly level: number;
-  readonly resource: string | undefined;
-}): string {
-  const name = of.resource === undefined ? of.limit : `${of.resource}/${of.limit}`;
-  return of.level === 0 ? name : `${name}^${of.level}`;
+function policyName(limit: string, level: number, resource: string | undefined): string {
+  const name = resource === undefined ? limit : `${resource}/${limit}`;
+  return level === 0 ? name : `${name}^${level}`;
 }
 
 /** What a structured field can hold as an integer. */
@@ -59,9 +55,9 @@ const INTEGER_MAX = 999_999_999_999_999;
 
 // Written here and not by a library for structured fields (RFC 9651): two lists of this one form are part of every answer.
 
-/** A parameter whose value is an integer; nothing where there is none, or none that can be said. */
-function integer(name: string, value: number | undefined): string {
-  return value === undefined || value > INTEGER_MAX ? "" : `;${name}=${value}`;
+/** A parameter, such as `;q=`, whose value is an integer; nothing where there is none, or none that can be said. */
+function integer(parameter: string, value: number | undefined): string {
+  return value === undefined || value > INTEGER_MAX ? "" : parameter + value;
 }
 
 /** A string of printable ASCII: names of limits and resources, and units, are no other. */

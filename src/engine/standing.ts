@@ -31,9 +31,10 @@ export function standingsOf(
   { nowMs, calendar }: StandingTime,
 ): readonly LimitStanding[] {
   const standings: LimitStanding[] = [];
-  for (const name of limits === undefined ? configured(state) : limits.map((limit) => limit.name)) {
+  const at = { nowMs, calendar };
+  for (const { name } of limits ?? configured(state)) {
     const held = findLimit(state, name);
-    if (held !== undefined) standings.push(standingOf(held, { bucket, level }, state, { nowMs, calendar }));
+    if (held !== undefined) standings.push(standingOf(held, bucket, level, state, at));
   }
   return standings;
 }
@@ -41,7 +42,8 @@ export function standingsOf(
 /** The standing of one limit that the state has. */
 export function standingOf(
   held: LimitState,
-  { bucket, level }: Pick<StandingLevel, "bucket" | "level">,
+  bucket: BucketKey,
+  level: number,
   state: BucketState,
   { nowMs, calendar }: StandingTime,
 ): LimitStanding {
@@ -66,8 +68,8 @@ export function standingOf(
   };
 }
 
-function configured({ limits }: BucketState): readonly string[] {
-  return limits.flatMap((limit) => (limit.configured ? [limit.name] : []));
+function configured({ limits }: BucketState): readonly LimitState[] {
+  return limits.filter((limit) => limit.configured);
 }
 
 function fullIn(

@@ -73,7 +73,7 @@ function walked(demands: readonly Demand[], { taken, takenAtMs }: LeasePart, cal
     for (const definition of demand.limits ?? demand.set.limits) {
       const held = findLimit(state, definition.name);
       if (held === undefined) continue;
-      const standing = standingOf(held, { bucket, level }, state, at);
+      const standing = standingOf(held, bucket, level, state, at);
       const { entityId, resource, limit, available, capacity } = standing;
       standings.push(standing);
       limits.push({ entityId, resource, limit, counts: measureOf(definition), available, capacity });

@@ -82,13 +82,17 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
   stateWith(left: TokensLeft): BucketState {
-    const count = this.#state.limits.length;
-    const limits = this.#state.limits.map((held, i) => ({
+    const state = this.#state;
+    if (typeof left === "number") {
+      return { ...state, limits: [{ ...(state.limits[0] as OwnedLimit), tokensMilli: left }] };
+    }
+    const count = state.limits.length;
+    const limits = state.limits.map((held, i) => ({
       ...held,
-      tokensMilli: typeof left === "number" ? left : (left[i] as number),
+      tokensMilli: left[i] as number,
       slices: this.#hasSlots ? slicesOf(left, count + i) : held.slices,
     }));
-    return { ...this.#state, limits };
+    return { ...state, limits };
   }
 
   /** Takes every amount, or nothing and answers undefined. The state must be as `isOwnable` asks. */
