@@ -126,9 +126,10 @@ export class HeldSlots {
 export class ModelStanding {
   /** Readings before it count as it; all boundaries up to it have been passed. */
   epochMs: number;
+  /** @internal By which rules it went before. */
   past: Past = NO_PAST;
-  /** Slots that are held, or were before it became another kind. */
-  held = new HeldSlots();
+  /** @internal Slots that are held, or were before it became another kind. */
+  held: HeldSlots = new HeldSlots();
 
   constructor(atMs: number) {
     this.epochMs = atMs;
