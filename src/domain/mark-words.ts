@@ -97,7 +97,9 @@ export function dueOf(
   if (!isOfPeriod && marks.now !== marks.seen) return undefined;
   const told = isOfPeriod ? mark.percent : 0;
   const due = crossing(limit.notifyAt ?? NONE, told, used, rulesOf(limit));
-  return due.tell.length === 0 && due.told === told ? undefined : due;
+  // A mark is only taken back for a percentage that can be told again.
+  const isRearmed = limit.notifyAt?.some((percent) => percent <= told && percent > due.told) ?? false;
+  return due.tell.length === 0 && !isRearmed ? undefined : due;
 }
 
 const NONE: readonly number[] = Object.freeze([]);

@@ -35,9 +35,9 @@ test("a mark with periods stays, whatever was given back", () => {
 test("a mark without periods goes at ten points below, one percentage after the other", () => {
   assert.deepEqual(crossing([80, 95], 95, used(86, 95), DRIP), { tell: [], told: 95 });
   assert.deepEqual(crossing([80, 95], 95, used(85, 95), DRIP), { tell: [95], told: 95 });
-  assert.deepEqual(crossing([80, 95], 95, used(85, 94), DRIP), { tell: [], told: 80 });
+  assert.deepEqual(crossing([80, 95], 95, used(85, 94), DRIP), { tell: [], told: 94 });
   assert.deepEqual(crossing([80, 95], 95, used(70, 94), DRIP), { tell: [80], told: 80 });
-  assert.deepEqual(crossing([80, 95], 80, used(70, 71), DRIP), { tell: [], told: 0 });
+  assert.deepEqual(crossing([80, 95], 80, used(70, 71), DRIP), { tell: [], told: 79 });
   assert.deepEqual(crossing([5], 5, used(1, 6), DRIP), { tell: [], told: 5 });
   assert.deepEqual(crossing([5], 5, used(0, 6), DRIP), { tell: [5], told: 5 });
 });
@@ -45,7 +45,14 @@ test("a mark without periods goes at ten points below, one percentage after the 
 test("percentages that are no longer asked for count as told", () => {
   assert.deepEqual(crossing([50, 70], 80, used(80, 90), QUOTA), { tell: [], told: 80 });
   assert.deepEqual(crossing([90], 80, used(80, 90), DRIP), { tell: [90], told: 90 });
-  assert.deepEqual(crossing([50], 80, used(60, 60), DRIP), { tell: [], told: 50 });
+  assert.deepEqual(crossing([50], 80, used(60, 60), DRIP), { tell: [], told: 69 });
+});
+
+test("a percentage that was not asked for a while is told again only once it was seen ten points below", () => {
+  const { told } = crossing([100], 95, used(81, 83), DRIP);
+  assert.deepEqual(crossing([80, 95], told, used(83, 85), DRIP).tell, []);
+  const { told: later } = crossing([100], told, used(70, 71), DRIP);
+  assert.deepEqual(crossing([80, 95], later, used(83, 85), DRIP).tell, [80]);
 });
 
 test("nothing is told of a capacity of nothing, and the largest are exact", () => {

@@ -17,7 +17,7 @@ export interface UsedPart {
 /** What a take has to tell of a limit, lowest first, and the mark that it leaves. */
 export interface Crossing {
   readonly tell: readonly number[];
-  /** The highest percentage that is told. All lower ones of the limit count as told with it. 0: none. */
+  /** All percentages of the limit up to this one count as told. 0: none. */
   readonly told: number;
 }
 
@@ -52,18 +52,20 @@ export function crossing(
 ): Crossing {
   // Nothing is a share of nothing.
   if (capacity <= 0) return { tell: NOTHING, told };
-  const kept = hasPeriods ? told : keptMark(notifyAt, told, before, capacity);
+  const kept = hasPeriods ? told : keptMark(told, before, capacity);
   const tell = notifyAt.filter((percent) => percent > kept && after >= partOf(capacity, percent));
   return { tell, told: tell.at(-1) ?? kept };
 }
 
-/** The mark of a limit that refills, when so much of it is used. */
-function keptMark(notifyAt: readonly number[], told: number, used: number, capacity: number): number {
-  if (told === 0) return 0;
-  const isKept = (percent: number) => used > partOf(capacity, Math.max(0, percent - REARM_POINTS));
-  // A percentage that is no longer asked for was told all the same: asked for again, it is not told twice.
-  if (isKept(told)) return told;
-  return notifyAt.findLast((percent) => percent <= told && isKept(percent)) ?? 0;
+/**
+ * The mark of a limit that refills, when so much of it is used: the highest percentage that may not be told again yet. Also of those that
+ * are not asked for at present: they were told, and asked for again they are not told twice.
+ */
+function keptMark(told: number, used: number, capacity: number): number {
+  for (let percent = told; percent > 0; percent--) {
+    if (used > partOf(capacity, Math.max(0, percent - REARM_POINTS))) return percent;
+  }
+  return 0;
 }
 
 /** So many percent of a capacity, rounded up: used is compared with it. */
@@ -118,7 +120,7 @@ export function notifiedOf(state: BucketState, held: LimitState, nowMs: number):
   if (notifyAt === undefined) return undefined;
   const capacity = held.terms.capacityMilli;
   const used = capacity - availableMilli(state, held, nowMs);
-  const told = rulesOf(held.limit).hasPeriods ? (held.told ?? 0) : keptMark(notifyAt, held.told ?? 0, used, capacity);
+  const told = rulesOf(held.limit).hasPeriods ? (held.told ?? 0) : keptMark(held.told ?? 0, used, capacity);
   return notifyAt.filter((percent) => percent <= told);
 }
 

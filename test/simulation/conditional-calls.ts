@@ -92,8 +92,10 @@ export class ConditionalCalls {
     const { take = NOTHING, bucket, ticket } = object;
     const known = this.#claims.get(take)?.get(bucket?.id ?? "");
     if (known !== undefined || !Array.isArray(take) || (ticket?.shadowed.length ?? 0) === 0) return known;
-    // What passed by a shadow is not among what it took.
-    const found = this.#requests.findLast(({ counted }) => isOf(counted, object as Claim & Held));
+    // What passed by a shadow is not among what it took: of two alike, it is that of who gives it back.
+    const alike = this.#requests.filter(({ counted }) => isOf(counted, object as Claim & Held));
+    const operation = this.#asked.get(object)?.operation ?? currentOperation();
+    const found = alike.findLast((one) => one.operation === operation) ?? alike.at(-1);
     if (found !== undefined) this.#claims.set(take, new Map([[found.counted?.of.bucket.id ?? "", found]]));
     return found;
   }

@@ -1,4 +1,5 @@
 import type { BatchStore } from "../../src/ports/batch-store.ts";
+import type { BucketStore, MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { BucketSweep } from "../../src/straight/sweep.ts";
 import { overriding } from "../../src/testing/overriding.ts";
@@ -57,11 +58,12 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
     "in the open hour",
     "beside the take",
   );
-  const connectors = processes.map((process, i) =>
-    mortal(ground.connectors[i] as Connector, process, () => {
+  const connectors = processes.map((process, i) => {
+    const connector = ground.connectors[i] as Connector;
+    return mortal(laneCount === 1 ? connector : oneByOne(connector), process, () => {
       rate = 0;
-    }),
-  );
+    });
+  });
   const sweep = new BucketSweep(world.batches, calendar, true);
   let sweeps = 0;
   return {
@@ -87,6 +89,41 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
       ],
     ],
     connector: (chance) => chance.pick(connectors),
+  };
+}
+
+/**
+ * Whoever does not wait for turns may have several calls under way for one lease. On several lanes they would be answered in another order
+ * than they were applied in, so each waits for the one before it.
+ */
+function oneByOne(connector: Connector): Connector {
+  return {
+    ...connector,
+    connect: (id, manner, around, onFault) => {
+      const connection = connector.connect(id, manner, around, onFault);
+      if (!manner.direct) return connection;
+      let before: Promise<unknown> = Promise.resolve();
+      const inTurn = <Reply>(call: () => MaybePromise<Reply>): Promise<Reply> => {
+        const own = before.then(call);
+        before = own.catch(() => {});
+        return own;
+      };
+      const store = overriding<Store>(connection.store, {
+        scope: (namespaceId) => {
+          const scope = connection.store.scope(namespaceId);
+          const { buckets } = scope;
+          return {
+            ...scope,
+            buckets: overriding<BucketStore>(buckets, {
+              take: (...args) => inTurn(() => buckets.take(...args)),
+              debit: (...args) => inTurn(() => buckets.debit(...args)),
+              credit: (...args) => inTurn(() => buckets.credit(...args)),
+            }),
+          };
+        },
+      });
+      return overriding(connection, { store });
+    },
   };
 }
 
