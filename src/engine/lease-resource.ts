@@ -204,7 +204,10 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
   protected async keepUsed(): Promise<void> {
     if (!this.hasChanged) return;
-    await allDone([this.flushPendingDebits(), this.#giveSlotsBack()]);
+    // What is stored only now may be slots by now: they go back with the others.
+    const flushed = this.flushPendingDebits();
+    const giveBack = () => this.#giveSlotsBack();
+    await allDone([flushed, flushed.then(giveBack, giveBack)]);
   }
 
   async #giveSlotsBack(): Promise<void> {
