@@ -217,11 +217,14 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
   protected keepUsed(): MaybePromise<void> {
     if (!this.hasChanged) return;
-    if (!this.isAsTaken || this.core.holds !== undefined) {
-      return allDone([this.flushPendingDebits(), this.#giveSlotsBack()]).then(() => {});
+    if (this.isAsTaken && this.core.holds === undefined) {
+      const { helds, amounts } = slotsTaken(this.part);
+      return this.core.maker.client.giveBack(helds, amounts, "settle");
     }
-    const { helds, amounts } = slotsTaken(this.part);
-    return this.core.maker.client.giveBack(helds, amounts, "settle");
+    // What is stored only now may be slots by now: they go back with the others.
+    const flushed = this.flushPendingDebits();
+    const giveBack = () => this.#giveSlotsBack();
+    return allDone([flushed, flushed.then(giveBack, giveBack)]).then(() => {});
   }
 
   async #giveSlotsBack(): Promise<void> {

@@ -83,6 +83,28 @@ export function changedHoldsContract(suite: Suite): void {
     },
   );
 
+  suite.test("holds outlive sessions that nobody has begun, one after the other", async (place) => {
+    const session = (count: number) => [Limit.quota("parallel", count, { resetAfterMs: 300_000 })];
+    await place.take([asOf(slots(2), 2, 0)], T0);
+    await place.take([asOf(session(5), 0, 1)], T0 + 1);
+    await place.take([asOf(session(6), 0, 2)], T0 + 2);
+    assert.equal(await place.holds(asOf(slots(3), 0, 3), "parallel", T0 + 3), 1_000);
+    assert.equal(await place.holds(asOf(slots(3), 0, 3), "parallel", T0 + 75_000), 3_000);
+  });
+
+  suite.test("what is debited by limits of before are slots by those of now, and goes back as such", async (place) => {
+    const before = asOf([Limit.perMinute("parallel", 10)], 1, 0);
+    await place.take([before], T0);
+    await place.take([asOf(slots(3), 1, 1)], T0 + 1);
+    const reply = await place.debit(before, { parallel: 2 }, T0 + 2);
+    assert.equal(reply.kind, "applied");
+    assert.equal(await place.holds(asOf(slots(3), 0, 1), "parallel", T0 + 2), 0);
+    const own = reply.kind === "applied" ? reply.ticket : undefined;
+    assert.ok(own, "a ticket says in which slice they are");
+    await place.settle(asOf(slots(3), 0, 1), own, { parallel: 2 }, T0 + 3);
+    assert.equal(await place.holds(asOf(slots(3), 0, 1), "parallel", T0 + 3), 2_000);
+  });
+
   suite.test("a rate that was spent is not full again by being concurrent for a moment", async (place) => {
     const drips = [Limit.perMinute("parallel", 10)];
     const month = [Kinds.quota("parallel", 10, { reset: { cron: "0 0 1 * *", tz: "UTC" } })];

@@ -273,6 +273,18 @@ export function holdsContract(suite: Suite): void {
     assert.deepEqual(await used(place), { counters: { parallel: 6 }, heldMs: { parallel: 122_000 } });
   });
 
+  suite.test("the time of a hold is counted once, whatever comes too late for it", async (place) => {
+    const of = claim("a", [Limit.concurrent("parallel", 10, { holdMs: HOLD_MS })], { parallel: 2 });
+    const old = await place.ticket(of, T0);
+    await renewed(place, of, old, { parallel: 2 }, T0 + 30_000);
+    // As if the answer to the renewal was lost: the slice of before does not have them any more.
+    await place.settle(of, old, { parallel: 2 }, T0 + 31_000);
+    assert.deepEqual(await used(place), { counters: { parallel: 2 }, heldMs: { parallel: 60_000 } });
+    assert.equal((await place.renew(of, old, { parallel: 2 }, T0 + 150_000)).kind, "lost");
+    await place.take([of], T0 + 200_000);
+    assert.deepEqual(await used(place), { counters: { parallel: 4 }, heldMs: { parallel: 180_000 } });
+  });
+
   suite.test("a request that was refused elsewhere leaves no trace in usage", async (place) => {
     const of = claim("a", mixed, { rpm: 1, parallel: 1 });
     const ticket = await place.ticket(of, T0);

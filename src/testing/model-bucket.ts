@@ -38,6 +38,8 @@ export class ModelBucket {
   /** The newest change of stored limits that it has gone through, where one is known. */
   #changedMs: number | undefined;
   #epochMs: number;
+  /** A call that changed nothing may have moved the epoch so far. */
+  reachedMs = Number.NEGATIVE_INFINITY;
 
   /** A bucket that nobody has taken from: full. */
   constructor(set: LimitSet, origin: SetOrigin, atMs: number, calendar: Calendar, part?: ModelPart) {
@@ -258,7 +260,7 @@ export class ModelBucket {
   problems(state: StoredBucket, readingMs: number): string[] {
     const problems: string[] = [];
     if (state.epochMs !== this.#epochMs) {
-      if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
+      if (state.epochMs < this.#epochMs || state.epochMs > Math.max(readingMs, this.reachedMs)) {
         problems.push(`the epoch went from ${this.#epochMs} to ${state.epochMs} at ${readingMs}`);
       }
       this.advance(state.epochMs);

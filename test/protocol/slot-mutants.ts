@@ -5,123 +5,126 @@ import type { Spoiled } from "./slot-world.ts";
 
 // Deliberate bugs in the writes of slots. Each must be found by the judge of slot-world.ts.
 
-const { tk, rn } = namesOf("parallel");
-const ENDS = /^b_parallel_e\d$/;
-const HELD = /^b_parallel_h\d$/;
 const NONCE = /^n[0-9a-f]$/;
 
-export const SLOT_MUTANTS: Readonly<Record<string, Spoiled>> = {
-  "an end that is rounded down": rewriting((write) => {
-    const ends = Object.entries(write.set).filter(([name]) => ENDS.test(name));
-    return {
+/** Those of one limit. */
+export function slotMutants(limit: string): Readonly<Record<string, Spoiled>> {
+  const { tk, rn } = namesOf(limit);
+  const ENDS = new RegExp(`^b_${limit}_e\\d$`);
+  const HELD = new RegExp(`^b_${limit}_h\\d$`);
+  return {
+    "an end that is rounded down": rewriting((write) => {
+      const ends = Object.entries(write.set).filter(([name]) => ENDS.test(name));
+      return {
+        ...write,
+        set: { ...write.set, ...Object.fromEntries(ends.map(([name, at]) => [name, Number(at) - 1_000])) },
+      };
+    }),
+
+    "an ended slice that is not pinned": rewriting((write) => ({
       ...write,
-      set: { ...write.set, ...Object.fromEntries(ends.map(([name, at]) => [name, Number(at) - 1_000])) },
-    };
-  }),
+      when: without(write.when, (name, is) => HELD.test(name) && is === "="),
+    })),
 
-  "an ended slice that is not pinned": rewriting((write) => ({
-    ...write,
-    when: without(write.when, (name, is) => HELD.test(name) && is === "="),
-  })),
+    "what is free taken from the image when the epoch moves": (items) => {
+      let seen: Item | undefined;
+      return overriding<ItemStore>(items, {
+        write: async (write, call) => {
+          const answer = await items.write(write.trace?.form === "rebase" ? asSeen(write, seen, tk) : write, call);
+          if (answer.kind === "applied" || answer.kind === "failed") seen = answer.item ?? seen;
+          return answer;
+        },
+      });
+    },
 
-  "what is free taken from the image when the epoch moves": (items) => {
-    let seen: Item | undefined;
-    return overriding<ItemStore>(items, {
-      write: async (write, call) => {
-        const answer = await items.write(write.trace?.form === "rebase" ? asSeen(write, seen) : write, call);
-        if (answer.kind === "applied" || answer.kind === "failed") seen = answer.item ?? seen;
-        return answer;
-      },
-    });
-  },
+    "a take without the epoch": rewriting((write) =>
+      write.trace?.form === "take"
+        ? { ...write, when: without(write.when, (name) => name === RF || name === BN) }
+        : write,
+    ),
 
-  "a take without the epoch": rewriting((write) =>
-    write.trace?.form === "take"
-      ? { ...write, when: without(write.when, (name) => name === RF || name === BN) }
-      : write,
-  ),
+    "a take without a lower bound": rewriting((write) =>
+      isFor(write, "take") ? { ...write, when: without(write.when, (name) => name === tk) } : write,
+    ),
 
-  "a take without a lower bound": rewriting((write) =>
-    isFor(write, "take") ? { ...write, when: without(write.when, (name) => name === tk) } : write,
-  ),
+    "a give-back by its place alone": rewriting((write) =>
+      write.trace?.form === "credit" ? { ...write, when: without(write.when, (name) => ENDS.test(name)) } : write,
+    ),
 
-  "a give-back by its place alone": rewriting((write) =>
-    write.trace?.form === "credit" ? { ...write, when: without(write.when, (name) => ENDS.test(name)) } : write,
-  ),
+    "a give-back without the beginning": rewriting((write) =>
+      write.trace?.form === "credit" ? { ...write, when: without(write.when, (name) => name === rn) } : write,
+    ),
 
-  "a give-back without the beginning": rewriting((write) =>
-    write.trace?.form === "credit" ? { ...write, when: without(write.when, (name) => name === rn) } : write,
-  ),
+    "a give-back that is repeated after a lost answer": (items) =>
+      overriding<ItemStore>(items, {
+        write: async (write, call) => {
+          const answer = await items.write(write, call);
+          return answer.kind === "unknown" && isFor(write, "credit") ? items.write(write, call) : answer;
+        },
+      }),
 
-  "a give-back that is repeated after a lost answer": (items) =>
-    overriding<ItemStore>(items, {
-      write: async (write, call) => {
-        const answer = await items.write(write, call);
-        return answer.kind === "unknown" && isFor(write, "credit") ? items.write(write, call) : answer;
-      },
+    "a give-back of more than the slice holds": rewriting((write) =>
+      isFor(write, "credit")
+        ? { ...write, when: without(write.when, (name, is) => HELD.test(name) && is === ">=") }
+        : write,
+    ),
+
+    "a renewal of a slice that is empty": rewriting((write) =>
+      isFor(write, "renew")
+        ? { ...write, when: without(write.when, (name, is) => HELD.test(name) && is === ">=") }
+        : write,
+    ),
+
+    "a renewal that is told and not written": (items) =>
+      overriding<ItemStore>(items, {
+        write: (write, call) =>
+          isFor(write, "renew")
+            ? items.write({ ...write, add: kept(write.add, (name) => !HELD.test(name)) }, call)
+            : items.write(write, call),
+      }),
+
+    "a reset that keeps the beginning": (items) =>
+      overriding<ItemStore>(items, {
+        transact: (writes, options, call) =>
+          items.transact(
+            writes.map((write) => ({
+              ...write,
+              set: write.kind === "update" ? kept(write.set, (name) => name !== rn) : write.set,
+            })),
+            options,
+            call,
+          ),
+      }),
+
+    "an epoch that is set back and keeps the beginning": rewriting((write) => {
+      const pinned = write.when.flat().find(({ name, is }) => name === RF && is === "=");
+      const epochMs = pinned !== undefined && "value" in pinned ? Number(pinned.value) : 0;
+      const isBack = Number(write.set[RF] ?? epochMs) < epochMs;
+      return isBack ? { ...write, set: kept(write.set, (name) => name !== rn) } : write;
     }),
 
-  "a give-back of more than the slice holds": rewriting((write) =>
-    isFor(write, "credit")
-      ? { ...write, when: without(write.when, (name, is) => HELD.test(name) && is === ">=") }
-      : write,
-  ),
-
-  "a renewal of a slice that is empty": rewriting((write) =>
-    isFor(write, "renew")
-      ? { ...write, when: without(write.when, (name, is) => HELD.test(name) && is === ">=") }
-      : write,
-  ),
-
-  "a renewal that is told and not written": (items) =>
-    overriding<ItemStore>(items, {
-      write: (write, call) =>
-        isFor(write, "renew")
-          ? items.write({ ...write, add: kept(write.add, (name) => !HELD.test(name)) }, call)
-          : items.write(write, call),
+    "a create that is sent twice with one birth": rewriting((write) => {
+      if (write.kind !== "put" || !(rn in write.set)) return write;
+      return { ...write, set: { ...write.set, [rn]: 64, [BN]: 1 } };
     }),
 
-  "a reset that keeps the beginning": (items) =>
-    overriding<ItemStore>(items, {
-      transact: (writes, options, call) =>
-        items.transact(
-          writes.map((write) => ({
-            ...write,
-            set: write.kind === "update" ? kept(write.set, (name) => name !== rn) : write.set,
-          })),
-          options,
-          call,
-        ),
+    "what is free cut at N": rewriting((write) => {
+      const added = write.add[tk];
+      if (write.trace?.form !== "credit" || added === undefined || added <= 0) return write;
+      return { ...write, add: kept(write.add, (name) => name !== tk) };
     }),
 
-  "an epoch that is set back and keeps the beginning": rewriting((write) => {
-    const pinned = write.when.flat().find(({ name, is }) => name === RF && is === "=");
-    const epochMs = pinned !== undefined && "value" in pinned ? Number(pinned.value) : 0;
-    const isBack = Number(write.set[RF] ?? epochMs) < epochMs;
-    return isBack ? { ...write, set: kept(write.set, (name) => name !== rn) } : write;
-  }),
-
-  "a create that is sent twice with one birth": rewriting((write) => {
-    if (write.kind !== "put" || !(rn in write.set)) return write;
-    return { ...write, set: { ...write.set, [rn]: 64, [BN]: 1 } };
-  }),
-
-  "what is free cut at N": rewriting((write) => {
-    const added = write.add[tk];
-    if (write.trace?.form !== "credit" || added === undefined || added <= 0) return write;
-    return { ...write, add: kept(write.add, (name) => name !== tk) };
-  }),
-
-  "a write that is applied again": (items) =>
-    overriding<ItemStore>(items, {
-      write: async (write, call) => {
-        const answer = await items.write(write, call);
-        if (answer.kind !== "applied" || !isFor(write, "credit")) return answer;
-        const again = await items.write({ ...write, when: without(write.when, (name) => NONCE.test(name)) }, call);
-        return again.kind === "applied" ? again : answer;
-      },
-    }),
-};
+    "a write that is applied again": (items) =>
+      overriding<ItemStore>(items, {
+        write: async (write, call) => {
+          const answer = await items.write(write, call);
+          if (answer.kind !== "applied" || !isFor(write, "credit")) return answer;
+          const again = await items.write({ ...write, when: without(write.when, (name) => NONCE.test(name)) }, call);
+          return again.kind === "applied" ? again : answer;
+        },
+      }),
+  };
+}
 
 function rewriting(change: (write: ItemWrite) => ItemWrite): Spoiled {
   return (items) => overriding<ItemStore>(items, { write: (write, call) => items.write(change(write), call) });
@@ -140,7 +143,7 @@ function kept<Value>(all: Readonly<Record<string, Value>>, keeps: (name: string)
 }
 
 /** The write with what is free as it was seen last, and what is added to it, as a number. */
-function asSeen(write: ItemWrite, seen: Item | undefined): ItemWrite {
+function asSeen(write: ItemWrite, seen: Item | undefined, tk: string): ItemWrite {
   const added = write.add[tk];
   if (added === undefined || typeof seen?.[tk] !== "number") return write;
   return {

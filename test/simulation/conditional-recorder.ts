@@ -48,7 +48,7 @@ import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
 import { passedApart, passedCountProblems, splitProblems } from "./shadow-items.ts";
 import { ShadowWatch } from "./shadow-watch.ts";
-import { slotsBefore } from "./slot-records.ts";
+import { type SlotsBefore, slotsBefore } from "./slot-records.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
 import type { Truth } from "./truth.ts";
 
@@ -188,7 +188,10 @@ export class ConditionalRecorder {
     else if (items.some(({ trace }) => trace?.form === "operation")) {
       this.disturbances++;
       this.#epochs(items);
+      const slots = items.map(({ key }) => slotsBefore(key.bucket, this.#shards.get(itemId(key))?.model));
       this.#purchased.applied(items, this.#shards);
+      for (const [i, { after }] of items.entries())
+        if (after !== undefined) slotsEnded(slots[i] as SlotsBefore, after, this.#slotUse);
     } else {
       const isGathered = items.length > new Set(items.map(({ key }) => key.bucket.id)).size;
       if (isGathered) this.#context.journal.count("gathers");

@@ -421,6 +421,7 @@ export class Recorder {
     this.#tell(bucket, this.#slots.renewed(held, amounts, reply, model, nowMs));
     if (reply.kind === "lost") {
       // A store may have brought the bucket to the reading all the same.
+      model.reachedMs = Math.max(model.reachedMs, nowMs);
       this.#compareStored(store, [held], nowMs);
       this.#ended(slots, nowMs);
     }

@@ -124,7 +124,8 @@ export class ThresholdLedger {
 
   #inPeriod(kept: Kept, { quota }: LimitState, isReached: boolean): void {
     if (isReached) kept.beginnings.add(`${quota?.resets}`);
-    kept.may = kept.beginnings.size;
+    // A session that has not begun has no end, as slots have none.
+    kept.may = Math.max(kept.may, kept.beginnings.size);
   }
 
   #seen(bucketId: string, name: string, isLow: (percent: number) => boolean): void {

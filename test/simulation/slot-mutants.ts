@@ -1,0 +1,154 @@
+import { isSlotPin, PLAIN_TICKET, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
+import type { BucketStore, Claim, TakeReply } from "../../src/ports/bucket-store.ts";
+import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { ConditionalLine } from "../../src/testing/conditional-line.ts";
+import { withBuckets } from "../limiter/slot-judge.ts";
+import { ENGINE_MUTANTS, STORE_MUTANTS } from "../limiter/slot-mutants.ts";
+import { slotMutants } from "../protocol/slot-mutants.ts";
+import { without } from "./code-mutants.ts";
+import { inBuckets, type Mutant, type StoreMutant, stateOf } from "./mutants.ts";
+import { atOnce } from "./port.ts";
+import { LIMIT_NAMES } from "./profile.ts";
+
+// Deliberate bugs of slots, in worlds that have some: those of the judges beside, and those that need a clock or a line of a world.
+
+const HELD_OTHERWISE = /are held until|told to end|told to hold otherwise|renewed that are held no more|live until/;
+
+/** On stores that apply a call as a whole. */
+export const SLOT_STORE_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a clock behind the epoch that is believed": {
+    layer: "store",
+    caughtAs: /told to end at/,
+    spoil: inBuckets((buckets) => ({
+      take: (claims, context) => buckets.take(claims.map(believing(buckets, context.nowMs)), context),
+    })),
+  },
+
+  "a renewal to an earlier slice": {
+    layer: "store",
+    caughtAs: /a renewal is told to hold otherwise/,
+    spoil: inBuckets((buckets) => ({
+      renew: (held, amounts, context) => {
+        const reply = atOnce(buckets.renew(held, amounts, context));
+        if (reply.kind !== "renewed") return reply;
+        const { bucket, set, origin } = held;
+        atOnce(buckets.credit({ ...held, ticket: reply.ticket }, amounts, context));
+        const claim: Claim = { bucket, set, origin, take: amounts, bypass: false, holdMs: 1 };
+        const taken = atOnce(buckets.take([claim], { ...context, generation: undefined, atomic: false })) as TakeReply;
+        const [answer] = taken === "stale" ? [] : taken;
+        return { kind: "renewed", ticket: answer?.kind === "taken" ? answer.ticket : reply.ticket };
+      },
+    })),
+  },
+
+  ...fromStore("a ticket that ends later than its slice", HELD_OTHERWISE),
+  ...fromStore("a give-back by its place alone", HELD_OTHERWISE),
+  ...fromStore("a give-back without the beginning", HELD_OTHERWISE),
+  ...fromStore("a give-back of settled slots that is not written", HELD_OTHERWISE),
+  ...fromStore("a renewal that is told and not written", HELD_OTHERWISE),
+  ...fromStore("a renewal that leaves the slot where it was, too", HELD_OTHERWISE),
+  ...fromEngine("a settle that keeps the slot", /was settled, but \d+ slots of \w+ are held/),
+};
+
+/** On conditional writes. */
+export const SLOT_ITEM_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "the later of two tickets": { layer: "code", caughtAs: /live until/, spoil: laterOfTwo },
+  ...fromItems("an end that is rounded down", /are held until|live until/),
+  ...fromItems("a take without a lower bound", /more are held than there are after a take/),
+  ...fromItems("a give-back by its place alone", HELD_OTHERWISE),
+  ...fromItems("a give-back of more than the slice holds", /holds less than nothing|are held until/),
+  ...fromItems("a renewal that is told and not written", HELD_OTHERWISE),
+  ...fromItems("what is free cut at N", /are free and \d+ held of/),
+};
+
+function fromStore(bug: string, caughtAs: RegExp): Record<string, StoreMutant> {
+  const spoiled = STORE_MUTANTS[bug];
+  if (spoiled === undefined) throw new RangeError(`There is no mutant "${bug}".`);
+  return { [bug]: { layer: "store", caughtAs, spoil: (store) => withBuckets(store, spoiled) } };
+}
+
+function fromEngine(bug: string, caughtAs: RegExp): Record<string, Mutant> {
+  const spoil = ENGINE_MUTANTS[bug];
+  if (spoil === undefined) throw new RangeError(`There is no mutant "${bug}".`);
+  return { [bug]: { layer: "code", caughtAs, spoil } };
+}
+
+/** The same bug for each limit of a world. */
+function fromItems(bug: string, caughtAs: RegExp): Record<string, Mutant> {
+  const all = LIMIT_NAMES.map((name) => slotMutants(name)[bug]);
+  const spoil = (items: ItemStore) => all.reduce((spoiled, one) => one?.(spoiled) ?? spoiled, items);
+  return { [bug]: { layer: "items", caughtAs, spoil } };
+}
+
+/** A claim that holds from its reading on, also where the bucket's time is later: so much shorter. */
+function believing(buckets: BucketStore, nowMs: number): (claim: Claim) => Claim {
+  return (claim) => {
+    const state = stateOf(buckets, claim);
+    const behindMs = (state?.epochMs ?? nowMs) - nowMs;
+    const holds = (state?.limits ?? []).flatMap(({ limit }) => (limit.holdMs === undefined ? [] : [holdMsOf(limit)]));
+    if (behindMs <= 0 || holds.length === 0) return claim;
+    return { ...claim, holdMs: Math.max(1, (claim.holdMs ?? Math.min(...holds)) - behindMs) };
+  };
+}
+
+/** After a lost answer a take is told of the slice that ends last of those that it was sent for. */
+function laterOfTwo(): () => void {
+  const sent = new WeakMap<object, { readonly slices: Omit<SlotPin, "resets" | "sinceMs">[]; isLost: boolean }>();
+  const { write } = ConditionalLine.prototype;
+  const { take } = ProtocolBuckets.prototype;
+  const mends = [
+    without(
+      ConditionalLine.prototype,
+      "write",
+      async function (this: ConditionalLine, ...args: Parameters<typeof write>) {
+        const [of] = args;
+        const claims = (of.trace?.parts ?? []).filter(({ kind }) => kind === "take").map((part) => part.of);
+        for (const claim of claims) {
+          const known = sent.get(claim) ?? { slices: [], isLost: false };
+          known.slices.push(...openedBy(of));
+          sent.set(claim, known);
+        }
+        const answer = await write.apply(this, args);
+        if (answer.kind === "unknown")
+          for (const claim of claims) (sent.get(claim) as { isLost: boolean }).isLost = true;
+        return answer;
+      },
+    ),
+    without(
+      ProtocolBuckets.prototype,
+      "take",
+      async function (this: ProtocolBuckets, ...args: Parameters<typeof take>) {
+        const reply = await take.apply(this, args);
+        if (reply === "stale") return reply;
+        return reply.map((answer, i) => {
+          const known = sent.get(args[0][i] as Claim);
+          if (answer.kind !== "taken" || known === undefined || !known.isLost) return answer;
+          return { ...answer, ticket: endingLast(answer.ticket, known.slices) };
+        });
+      },
+    ),
+  ];
+  return () => {
+    for (const mend of mends) mend();
+  };
+}
+
+function endingLast(ticket: Ticket, slices: readonly Omit<SlotPin, "resets" | "sinceMs">[]): Ticket {
+  const pins = ticket.pins.map((pin) => {
+    if (!isSlotPin(pin)) return pin;
+    const later = slices.filter(({ limit, endMs }) => limit === pin.limit && endMs > pin.endMs);
+    const [last] = later.toSorted((a, b) => b.endMs - a.endMs);
+    return last === undefined ? pin : { ...pin, ...last };
+  });
+  return { ...PLAIN_TICKET, ...ticket, pins };
+}
+
+/** The slices that a write opens. */
+function openedBy({ set }: ItemWrite): Omit<SlotPin, "resets" | "sinceMs">[] {
+  return Object.entries(set).flatMap(([name, endMs]) => {
+    const [, limit, place] = /^b_(.+)_e(\d)$/.exec(name) ?? [];
+    return limit === undefined ? [] : [{ limit, place: Number(place), endMs: Number(endMs) }];
+  });
+}
