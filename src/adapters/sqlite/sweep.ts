@@ -82,7 +82,7 @@ export class Sweep {
   }
 
   #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord): void {
-    for (const count of leaving(row.open, row.shape.limits))
+    for (const count of leaving(row.open, row.shape.counts))
       this.#usage.add({ namespaceId, entityId, resource }, count);
   }
 }
