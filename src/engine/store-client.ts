@@ -176,7 +176,7 @@ export class StoreClient {
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
     try {
-      await allDone(later);
+      await (later.length === 1 ? later[0] : allDone(later));
     } finally {
       this.#tellReturned(helds, reason);
     }

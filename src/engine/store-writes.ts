@@ -37,14 +37,19 @@ export class StoreWrites {
     try {
       const reply = replyOf(write, { nowMs, timeoutMs: Math.max(1, untilMs - nowMs) });
       if (!(reply instanceof Promise) && reply.kind !== "unavailable") return reply;
-      return lifecycle.track(this.#attempted(write, untilMs, reply));
+      return this.#attempted(write, untilMs, reply, lifecycle.callBegins());
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  async #attempted(write: StoreWrite, untilMs: number, first: MaybePromise<WriteReply>): Promise<WriteEnd> {
+  async #attempted(
+    write: StoreWrite,
+    untilMs: number,
+    first: MaybePromise<WriteReply>,
+    callEnds: () => void,
+  ): Promise<WriteEnd> {
     const { clock, deny } = this.#deps;
     try {
       let reply = await first;
@@ -58,6 +63,7 @@ export class StoreWrites {
       return reply;
     } finally {
       deny.forget(write.bucket.id);
+      callEnds();
     }
   }
 }

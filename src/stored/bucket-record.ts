@@ -39,12 +39,14 @@ export interface BucketRecord {
 
 export interface RecordContext extends RuleContext {
   readonly countsUsage: boolean;
+  /** Rows have room for how long slots were held in the hour; absent: that goes to its table with every give-back. */
+  readonly hasRoomForHeld?: true;
 }
 
 /** The record as it stands for these limits; the same object when nothing was due. A bucket that is not there begins full. */
 export function brought(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
   const state = standing(record?.state, of, context);
-  return record === undefined ? newRecord(state, context.nowMs) : withState(record, state, context);
+  return record === undefined ? newRecord(state, context) : withState(record, state, context);
 }
 
 /** What a claim makes of a record: as it stands before, as it is written to, and after unless it does not fit. */
@@ -156,8 +158,8 @@ export function roomToCount(
   if (!isOver && hasRoom) return record;
   return {
     ...record,
-    open: emptyHour(shape.limits, isOver ? nowMs : open.hourMs),
-    left: [...left, ...leaving(open, shape.limits)],
+    open: emptyHour(open.counted.length, isOver ? nowMs : open.hourMs),
+    left: [...left, ...leaving(open, shape.counts)],
   };
 }
 
@@ -202,12 +204,11 @@ export function isSound(
 ): boolean {
   if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
   if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
+  for (const count of counts) if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
   for (let i = 0; i < limits.length; i++) {
     const { tokensMilli, remainder, quota, slices, told = 0 } = limits[i] as LimitState;
-    const count = counts[i] as number;
     if (!Number.isSafeInteger(told) || told < 0 || told > 100) return false;
     if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
-    if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
     if (!slices.every(isSoundSlice)) return false;
     if (quota === undefined) continue;
     const { windowStartMs = 0, topUpMilli, resets } = quota;
@@ -220,8 +221,13 @@ function isSoundSlice({ endMs, heldMilli }: Slice): boolean {
   return Number.isSafeInteger(endMs) && Number.isSafeInteger(heldMilli) && heldMilli >= 0;
 }
 
-function newRecord(state: BucketState, nowMs: number): BucketRecord {
-  return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
+function newRecord(state: BucketState, context: RecordContext): BucketRecord {
+  const shape = shapeOf(state);
+  return { state, shape, open: emptyHour(roomIn(shape, context), context.nowMs), left: NONE };
+}
+
+function roomIn({ limits, counts }: Shape, { hasRoomForHeld }: RecordContext): number {
+  return hasRoomForHeld ? counts.length : limits.length;
 }
 
 function writtenFor(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
@@ -233,20 +239,20 @@ function writtenFor(record: BucketRecord | undefined, of: SourcedLimits, context
 function withState(record: BucketRecord, state: BucketState, context: RecordContext): BucketRecord {
   if (state === record.state) return record;
   const times = context.countsUsage ? countedOfTime(record.state, state) : [];
-  const bare = reshaped(record, state);
+  const bare = reshaped(record, state, context);
   return times.length === 0 ? bare : counted(bare, state, { amounts: times, sign: 1, requests: 0 }, context);
 }
 
-function reshaped(record: BucketRecord, state: BucketState): BucketRecord {
+function reshaped(record: BucketRecord, state: BucketState, context: RecordContext): BucketRecord {
   const { shape: before, open, left } = record;
   const shape = shapeOf(state);
   if (shape === before || sameNames(shape, before)) return { state, shape, open, left };
-  const leftOver = [...left, ...leaving(open, before.limits)];
-  return { state, shape, open: emptyHour(state.limits, open.hourMs), left: leftOver };
+  const leftOver = [...left, ...leaving(open, before.counts)];
+  return { state, shape, open: emptyHour(roomIn(shape, context), open.hourMs), left: leftOver };
 }
 
-function sameNames(a: Shape, b: Shape): boolean {
-  return a.limits.length === b.limits.length && a.limits.every(({ name }, i) => name === b.limits[i]?.name);
+function sameNames({ counts: a }: Shape, { counts: b }: Shape): boolean {
+  return a.length === b.length && a.every(({ name }, i) => name === b[i]?.name);
 }
 
 /** The record with a state of the same shape, and its usage counted. */
@@ -261,6 +267,6 @@ function counted(
   { countsUsage, nowMs }: RecordContext,
 ): BucketRecord {
   if (!countsUsage) return { state, shape, open, left };
-  const next = countedIn(open, shape.limits, { amounts, sign, requests, nowMs });
+  const next = countedIn(open, shape.counts, { amounts, sign, requests, nowMs });
   return { state, shape, open: next.open, left: next.left.length === 0 ? left : [...left, ...next.left] };
 }

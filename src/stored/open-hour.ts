@@ -8,7 +8,10 @@ import { HOUR_MS, hourOf } from "../domain/usage.ts";
 export interface OpenHour {
   readonly hourMs: number;
   readonly requests: number;
-  /** Net millitokens, in the order of the bucket's limits; NaN where nothing was counted. */
+  /**
+   * Net millitokens, in the order of the bucket's limits; NaN where nothing was counted. Where the row has room for them, how long slots
+   * were held follows, of each limit that has slots (`Shape.counts`).
+   */
   readonly counted: readonly number[];
 }
 
@@ -29,29 +32,30 @@ interface Counting {
 
 type Names = readonly { readonly name: string }[];
 
-export function emptyHour(limits: Names, nowMs: number): OpenHour {
-  return { hourMs: hourOf(nowMs), requests: 0, counted: limits.map(() => Number.NaN) };
+/** `room`: for how many counts. */
+export function emptyHour(room: number, nowMs: number): OpenHour {
+  return { hourMs: hourOf(nowMs), requests: 0, counted: new Array<number>(room).fill(Number.NaN) };
 }
 
-/** The hour with the amounts counted; `left` are the counts that do not belong into it, or no longer. */
+/** The hour with the amounts counted; `left` are the counts that do not belong into it, or no longer. `names`: what it counts, in order. */
 export function countedIn(
   open: OpenHour,
-  limits: Names,
+  names: Names,
   counting: Counting,
 ): { readonly open: OpenHour; readonly left: readonly HourCount[] } {
   const { nowMs } = counting;
   // The clock went back over the hour: the event is counted where it belongs, the open hour stays.
   if (nowMs < open.hourMs) return { open, left: asCount(counting) };
   if (nowMs >= open.hourMs + HOUR_MS) {
-    const next = countedIn(emptyHour(limits, nowMs), limits, counting);
-    return { open: next.open, left: [...leaving(open, limits), ...next.left] };
+    const next = countedIn(emptyHour(open.counted.length, nowMs), names, counting);
+    return { open: next.open, left: [...leaving(open, names), ...next.left] };
   }
   const counted = open.counted.slice();
   let strangers: Amount[] | undefined;
   for (const { limit, milli } of counting.amounts) {
     if (milli === 0) continue;
-    const index = indexOf(limits, limit);
-    if (index < 0) {
+    const index = indexOf(names, limit);
+    if (index < 0 || index >= counted.length) {
       strangers ??= [];
       strangers.push({ limit, milli: counting.sign * milli });
       continue;
@@ -69,11 +73,11 @@ export function countedIn(
 }
 
 /** What the hour holds, for the table; none when nothing was counted. */
-export function leaving(open: OpenHour, limits: Names): readonly HourCount[] {
+export function leaving(open: OpenHour, names: Names): readonly HourCount[] {
   const amounts: Amount[] = [];
-  for (let i = 0; i < limits.length; i++) {
+  for (let i = 0; i < open.counted.length; i++) {
     const milli = open.counted[i] as number;
-    if (!Number.isNaN(milli)) amounts.push({ limit: (limits[i] as { name: string }).name, milli });
+    if (!Number.isNaN(milli)) amounts.push({ limit: (names[i] as { name: string }).name, milli });
   }
   if (amounts.length === 0 && open.requests === 0) return NONE;
   return [{ hourMs: open.hourMs, requests: open.requests, amounts }];
@@ -89,7 +93,7 @@ export function asCount({ amounts, sign, requests, nowMs }: Counting): readonly 
   return [{ hourMs: hourOf(nowMs), requests, amounts: signed }];
 }
 
-function indexOf(limits: Names, name: string): number {
-  for (let i = 0; i < limits.length; i++) if ((limits[i] as { name: string }).name === name) return i;
+function indexOf(names: Names, name: string): number {
+  for (let i = 0; i < names.length; i++) if ((names[i] as { name: string }).name === name) return i;
   return -1;
 }

@@ -5,6 +5,7 @@ import { NO_SLICES, type Slice } from "../domain/holds.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
+import { countName } from "../domain/usage-counters.ts";
 import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
 
 /** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
@@ -38,6 +39,8 @@ export interface Shape {
     /** Of one that is not telling: the highest percentage that was told of it in this period. 0: none. */
     readonly told: number;
   }[];
+  /** What usage counts of them: each by its name, then of each that has slots how long they were held. */
+  readonly counts: readonly { readonly name: string }[];
   /** How many of them are quotas. */
   readonly quotaCount: number;
   /** Which of them are shadows, by their places. */
@@ -169,7 +172,9 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const quotaCount = limits.filter(({ isQuota }) => isQuota).length;
   const slotsCount = limits.filter(({ holdsSlots }) => holdsSlots).length;
   const tellingCount = limits.filter(({ isTelling }) => isTelling).length;
+  const held = limits.flatMap(({ name, holdsSlots }) => (holdsSlots ? [{ name: countName("heldMs", name) }] : []));
+  const counts = [...limits.map(({ name }) => ({ name })), ...held];
   const shown = signature === 0 ? signatureOf(limits) : signature;
   const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
-  return { text, signature: shown, changedMs, limits, quotaCount, slotsCount, tellingCount, shadows };
+  return { text, signature: shown, changedMs, limits, counts, quotaCount, slotsCount, tellingCount, shadows };
 }

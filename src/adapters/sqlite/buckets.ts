@@ -175,6 +175,7 @@ export class SqliteBuckets implements BucketStore {
       calendar: this.#calendar,
       generation,
       countsUsage: this.#countsUsage,
+      hasRoomForHeld: true,
       thresholds: this.#thresholds,
     };
     return this.#context;

@@ -9,7 +9,8 @@ import type { Shape } from "../../stored/shape.ts";
  *
  *     epochMs, asOfMs, generation | NaN, requests, validUntilMs, then per limit: tokensMilli, remainder, counted | NaN,
  *     and for a quota: windowStartMs | NaN, topUpMilli, resets
- *     and for a limit on how many are at once: endMs | NaN, heldMilli of the slice at each of its places
+ *     and for a limit on how many are at once: how long slots of it were held in the hour | NaN,
+ *     then endMs | NaN, heldMilli of the slice at each of its places
  *     and for a limit with `notifyAt`: the highest percentage that was told, or 0
  *
  * Doubles rather than text: they are read and written without parsing, and the row keeps its size, so that SQLite
@@ -19,12 +20,13 @@ const HEAD = 5;
 const PER_LIMIT = 3;
 const PER_QUOTA = 3;
 const PER_SLICE = 2;
+const PER_SLOTS = 1 + PER_SLICE * SLICES_MAX;
 const DOUBLE = 8;
 
 /** How many doubles that is. */
 function lengthOf({ limits, quotaCount, slotsCount, tellingCount }: Shape): number {
-  const slices = PER_SLICE * SLICES_MAX * slotsCount;
-  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slices + tellingCount;
+  const slots = PER_SLOTS * slotsCount;
+  return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slots + tellingCount;
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
@@ -38,6 +40,7 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   view.setFloat64(3 * DOUBLE, open.requests, true);
   view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
+  let heldCount = limits.length;
   for (let i = 0; i < limits.length; i++) {
     const { tokensMilli, remainder, quota, slices, limit, told } = limits[i] as LimitState;
     view.setFloat64(at, tokensMilli, true);
@@ -49,7 +52,10 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
       view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
       view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
       at += PER_QUOTA * DOUBLE;
-      if (shape.limits[i]?.holdsSlots) at = writeSlices(view, at, slices);
+      if (shape.limits[i]?.holdsSlots) {
+        view.setFloat64(at, open.counted[heldCount++] as number, true);
+        at = writeSlices(view, at + DOUBLE, slices);
+      }
     }
     if (limit.notifyAt === undefined) continue;
     view.setFloat64(at, told ?? 0, true);
@@ -69,6 +75,7 @@ export function decoded(
   const generation = view.getFloat64(2 * DOUBLE, true);
   const limits: LimitState[] = [];
   const counted: number[] = [];
+  const held: number[] = [];
   let at = HEAD * DOUBLE;
   for (const { name, limit, terms, configured, isQuota, holdsSlots, isTelling, told, ...past } of shape.limits) {
     const { rememberUntilMs, resetsBefore } = past;
@@ -78,16 +85,17 @@ export function decoded(
     at += PER_LIMIT * DOUBLE;
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
-    const slices = holdsSlots ? slicesAt(view, at) : past.slices;
-    if (holdsSlots) at += PER_SLICE * SLICES_MAX * DOUBLE;
+    if (holdsSlots) held.push(view.getFloat64(at, true));
+    const slices = holdsSlots ? slicesAt(view, at + DOUBLE) : past.slices;
+    if (holdsSlots) at += PER_SLOTS * DOUBLE;
     const part = undefined;
-    const held = {
+    const state = {
       ...{ name, limit, terms, configured, tokensMilli, remainder, quota, slices, part },
       ...{ rememberUntilMs, resetsBefore },
     };
     const mark = isTelling ? view.getFloat64(at, true) : told;
     if (isTelling) at += DOUBLE;
-    limits.push(mark === 0 ? held : { ...held, told: mark });
+    limits.push(mark === 0 ? state : { ...state, told: mark });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),
@@ -100,7 +108,7 @@ export function decoded(
     },
     validUntilMs: view.getFloat64(4 * DOUBLE, true),
   });
-  const open = { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted };
+  const open = { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted: [...counted, ...held] };
   return isSound(state, open) ? { state, open } : undefined;
 }
 

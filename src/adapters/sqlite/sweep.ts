@@ -86,7 +86,7 @@ export class Sweep {
 
   #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord, nowMs: number): void {
     const context = { nowMs, calendar: this.#calendar, countsUsage: this.#countsUsage };
-    for (const count of [...leaving(row.open, row.shape.limits), ...endedOn(row.state, context)])
+    for (const count of [...leaving(row.open, row.shape.counts), ...endedOn(row.state, context)])
       this.#usage.add({ namespaceId, entityId, resource }, count);
   }
 }

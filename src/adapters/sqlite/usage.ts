@@ -211,7 +211,7 @@ export class SqliteUsage implements UsageStore {
 
 function openCounts(columns: Row, pair: Pair, calendar: CronCheck) {
   const { open, shape } = bucketRow(columns, pair, calendar);
-  return leaving(open, shape.limits);
+  return leaving(open, shape.counts);
 }
 
 function pairOf([entityId, resource]: Row): Pair {
