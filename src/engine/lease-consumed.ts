@@ -12,26 +12,16 @@ export function consumedIn(
   charged: 0 | 1,
   usedAt: (level: number, take: readonly Amount[]) => readonly Amount[],
 ): Readonly<Record<string, number>> {
-  const [own] = demands;
-  // Nearly every lease is of one bucket with rates alone: the service tells what it consumed with every answer.
-  if (own !== undefined && demands.length === 1 && !own.link.charged.isBeyondRates) {
-    const { limits } = own.link.charged;
-    const tokens = tokensByName(usedAt(0, own.take));
-    const byMeasure: Record<string, number> = {};
-    for (const limit in tokens) byMeasure[measureIn(limits, limit)] = (tokens[limit] as number) * charged;
-    return byMeasure;
-  }
-  const consumed = new Map<string, number>();
+  const consumed: Record<string, number> = {};
   const counted = new Set<string>();
   for (const [level, { link, take }] of demands.entries()) {
-    const own = new Map<string, number>();
-    for (const { limit, milli } of usedAt(level, take))
-      own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-    for (const [limit, tokens] of slotsFirst(link.charged, own)) {
-      const measure = measureIn(link.charged.limits, limit);
-      if (!counted.has(measure)) consumed.set(measure, tokens);
+    const { limits } = link.charged;
+    const own = tokensByName(usedAt(level, take));
+    for (const limit of slotsFirst(link.charged, own)) {
+      const measure = measureIn(limits, limit);
+      if (!counted.has(measure)) consumed[measure] = (own[limit] as number) * charged;
     }
-    for (const limit of link.charged.limits) counted.add(measureOf(limit));
+    if (level + 1 < demands.length) for (const limit of limits) counted.add(measureOf(limit));
   }
-  return Object.fromEntries(consumed);
+  return consumed;
 }

@@ -54,11 +54,11 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
   stateWith(left: TokensLeft): BucketState {
-    const state = this.#state;
-    if (typeof left === "number") {
-      return { ...state, limits: [{ ...(state.limits[0] as OwnedLimit), tokensMilli: left }] };
-    }
-    return { ...state, limits: state.limits.map((held, i) => ({ ...held, tokensMilli: left[i] as number })) };
+    const limits = this.#state.limits.map((held, i) => ({
+      ...held,
+      tokensMilli: typeof left === "number" ? left : (left[i] as number),
+    }));
+    return { ...this.#state, limits };
   }
 
   /** Takes every amount, or nothing and answers false. The state must be as `isOwnable` asks. */
