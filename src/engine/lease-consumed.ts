@@ -1,5 +1,6 @@
-import { type Amount, tokensByName } from "../domain/amounts.ts";
+import { tokensByName } from "../domain/amounts.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
+import { type LeaseLedger, type LeaseStatus, usedAt } from "./lease-ledger.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { slotsFirst } from "./slot-amounts.ts";
 
@@ -11,30 +12,23 @@ import { slotsFirst } from "./slot-amounts.ts";
 export function consumedIn(
   { demands }: LeasePart,
   charged: 0 | 1,
-  usedAt: (level: number, take: readonly Amount[]) => readonly Amount[],
-  isPassed: (level: number, limit: string) => boolean,
+  ledger: LeaseLedger | undefined,
+  status: LeaseStatus,
 ): Readonly<Record<string, number>> {
-  const [own] = demands;
-  // Nearly every lease is of one bucket with rates alone: the service tells what it consumed with every answer.
-  if (own !== undefined && demands.length === 1 && !own.link.charged.isBeyondRates) {
-    const { limits } = own.link.charged;
-    const tokens = tokensByName(usedAt(0, own.take));
-    const byMeasure: Record<string, number> = {};
-    for (const limit in tokens) byMeasure[measureIn(limits, limit)] = (tokens[limit] as number) * charged;
-    return byMeasure;
-  }
-  const consumed = new Map<string, number>();
+  const consumed: Record<string, number> = {};
   const counted = new Set<string>();
   for (const [level, { link, take }] of demands.entries()) {
-    const own = new Map<string, number>();
-    for (const { limit, milli } of usedAt(level, take))
-      own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-    for (const [limit, tokens] of slotsFirst(link.charged, own)) {
-      const measure = measureIn(link.charged.limits, limit);
-      const tells = isPassed(level, limit) ? !consumed.has(measure) : !counted.has(measure);
-      if (tells) consumed.set(measure, tokens);
+    const { limits } = link.charged;
+    const passed = ledger?.passed[level];
+    const isPassed = (name: string) => passed?.some(({ limit }) => limit === name) ?? false;
+    const own = tokensByName(ledger === undefined ? take : usedAt(ledger, level, status));
+    for (const limit of slotsFirst(link.charged, own)) {
+      const measure = measureIn(limits, limit);
+      const tells = isPassed(limit) ? !Object.hasOwn(consumed, measure) : !counted.has(measure);
+      if (tells) consumed[measure] = (own[limit] as number) * charged;
     }
-    for (const limit of link.charged.limits) if (!isPassed(level, limit.name)) counted.add(measureOf(limit));
+    if (level + 1 < demands.length)
+      for (const limit of limits) if (!isPassed(limit.name)) counted.add(measureOf(limit));
   }
-  return Object.fromEntries(consumed);
+  return consumed;
 }

@@ -16,14 +16,12 @@ export function refuseSlots(levels: readonly Demand[], charges: readonly (readon
   }
 }
 
-/** What is held of the limits of a level, those on how many are at once first. */
-export function slotsFirst(
-  { limits, isBeyondRates }: LimitSet,
-  own: ReadonlyMap<string, number>,
-): Iterable<[string, number]> {
-  if (!isBeyondRates) return own;
+/** The names of what is held of the limits of a level, those on how many are at once first. */
+export function slotsFirst({ limits, isBeyondRates }: LimitSet, own: object): readonly string[] {
+  const names = Object.keys(own);
+  if (!isBeyondRates) return names;
   const isSlots = (name: string) => limits.some((limit) => limit.name === name && rulesOf(limit).holdsSlots);
-  return [...own].sort(([a], [b]) => Number(isSlots(b)) - Number(isSlots(a)));
+  return names.sort((a, b) => Number(isSlots(b)) - Number(isSlots(a)));
 }
 
 /** Amounts of limits that are no slots. */

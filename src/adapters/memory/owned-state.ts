@@ -82,17 +82,13 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
   stateWith(left: TokensLeft): BucketState {
-    const state = this.#state;
-    if (typeof left === "number") {
-      return { ...state, limits: [{ ...(state.limits[0] as OwnedLimit), tokensMilli: left }] };
-    }
-    const count = state.limits.length;
-    const limits = state.limits.map((held, i) => ({
+    const count = this.#state.limits.length;
+    const limits = this.#state.limits.map((held, i) => ({
       ...held,
-      tokensMilli: left[i] as number,
+      tokensMilli: typeof left === "number" ? left : (left[i] as number),
       slices: this.#hasSlots ? slicesOf(left, count + i) : held.slices,
     }));
-    return { ...state, limits };
+    return { ...this.#state, limits };
   }
 
   /** Takes every amount, or nothing and answers undefined. The state must be as `isOwnable` asks. */
