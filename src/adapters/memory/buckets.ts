@@ -292,7 +292,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   /** Counts holds that ended by themselves before the next state of a cell. */
-  readonly #countTime = (cell: BucketCell, next: BucketState, nowMs: number): void => {
+  readonly #countTime = (cell: BucketCell, next: Pick<BucketState, "epochMs">, nowMs: number): void => {
     if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
     const times = countedOfTime(cell.state, next);
     if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
