@@ -24,8 +24,8 @@ export function timeOfGivenBack(
   });
 }
 
-/** Time of the holds that ended by themselves between two states of a bucket, by limit. */
-export function timeOfEnded(before: BucketState | undefined, after: BucketState): readonly Amount[] {
+/** Time of the holds that ended by themselves between a state of a bucket and a later one, or the instant of one, by limit. */
+export function timeOfEnded(before: BucketState | undefined, after: Pick<BucketState, "epochMs">): readonly Amount[] {
   if (before === undefined || before === after || before.plain) return NONE;
   return before.limits.flatMap(({ name, limit, slices }) => {
     if (slices.length === 0 || !rulesOf(limit).holdsSlots) return [];

@@ -81,8 +81,7 @@ export class Acquirer {
     const { namespace } = settings;
     this.watch = new AcquireWatch({ events, clock, namespace, storeName: deps.store.name });
     this.room = new WaitingRoom({
-      ...{ lifecycle, clock, calendar: deps.calendar, returns, namespace },
-      ...{ buckets: scope.buckets, deny: this.deny, random: deps.random },
+      ...{ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny: this.deny, random: deps.random },
     });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
     this.listeners = { deny: this.deny, returned, publisher: this.#publisher, lifecycle };

@@ -1,13 +1,11 @@
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
 import { checkLeave, neededMilli } from "../domain/floor.ts";
 import { isHard } from "../domain/limit.ts";
 import { isGivenBack } from "../domain/limit-kind.ts";
-import type { BucketStore, Returned } from "../ports/bucket-store.ts";
+import type { BucketStore, Returned, WatchRoom } from "../ports/bucket-store.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { AcquireWatch } from "./acquire-watch.ts";
 import type { DenyMemory } from "./deny-memory.ts";
-import { ForeignReturns } from "./foreign-returns.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import type { Outcome } from "./outcome.ts";
 import { type ObservedBucket, observedIn, type Refusal } from "./refusal.ts";
@@ -95,8 +93,8 @@ interface Waiter {
 /** What was asked, and what has come back since that was given back by refused requests: they may have been in the way. */
 interface Asked {
   readonly momentary: Momentary[];
-  /** What other processes had written by then, where the store tells. */
-  readonly foreignWrites: number | undefined;
+  /** What wakes it when other processes have given back since, where the store tells. */
+  readonly watch: WatchRoom | undefined;
   /** Undefined while the store has not answered. */
   refused: { readonly by: readonly ObservedBucket[]; readonly atMs: number } | undefined;
 }
@@ -107,7 +105,6 @@ type Momentary = Extract<Returned, { after: "refusal" }>;
 interface RoomDeps {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
-  readonly calendar: Calendar;
   readonly returns: Returns;
   readonly namespace: string;
   readonly buckets: BucketStore;
@@ -123,14 +120,12 @@ interface RoomDeps {
  */
 export class WaitingRoom {
   readonly #deps: RoomDeps;
-  readonly #foreign: ForeignReturns;
   readonly #lines = new Map<string, Waiter[]>();
   readonly #present = new Set<Waiter>();
   #stopListening: (() => void) | undefined;
 
   constructor(deps: RoomDeps) {
     this.#deps = deps;
-    this.#foreign = new ForeignReturns(deps);
   }
 
   /** Limits changed, or something came back for good: the head of every line asks again. */
@@ -141,7 +136,7 @@ export class WaitingRoom {
 
   /** Before the first attempt, so that nothing is missed from then on. Call `leave` in the end, whatever the outcome. */
   enter(key: string, leavePercent: number): Turn {
-    const { lifecycle, clock } = this.#deps;
+    const { lifecycle, clock, buckets, deny } = this.#deps;
     const waiter: Waiter = {
       leavePercent,
       wake: () => {},
@@ -173,7 +168,7 @@ export class WaitingRoom {
       isHead: () => line?.[0] === waiter,
       asks: () => {
         waiter.isOutdated = false;
-        waiter.asked = { momentary: [], foreignWrites: this.#foreign.writes(), refused: undefined };
+        waiter.asked = { momentary: [], watch: buckets.foreignRoom?.(clock), refused: undefined };
       },
       standInLine: (ms, signal) => {
         waiter.asked = undefined;
@@ -181,14 +176,15 @@ export class WaitingRoom {
       },
       sleepAfter: async (refusal, mostMs, signal) => {
         signal?.throwIfAborted();
-        if (waiter.asked !== undefined) waiter.asked.refused = { by: observedIn(refusal), atMs: clock.now() };
+        const { asked } = waiter;
+        const by = observedIn(refusal);
+        if (asked) asked.refused = { by, atMs: clock.now() };
         if (!waiter.isOutdated && !this.#mayFit(waiter)) {
-          const stop = isShortOfSlots(refusal) ? this.#watchOthers(waiter) : undefined;
-          try {
-            await sleep(Math.min(this.#waitOf(waiter, refusal), mostMs), signal);
-          } finally {
-            stop?.();
-          }
+          const stop = asked?.watch?.(isShortOfSlots(refusal) ? by : [], () => {
+            for (const { bucket } of by) deny.forget(bucket.id);
+            waiter.wake();
+          });
+          await sleep(Math.min(this.#waitOf(waiter, refusal), mostMs), signal).finally(stop);
         }
         if (waiter.isOutdated || !this.#mayFit(waiter)) {
           waiter.momentaryWakes = 0;
@@ -264,19 +260,7 @@ export class WaitingRoom {
     });
   }
 
-  /** Wakes it when other processes have given back what it waits for, as far as the store tells of their writes. */
-  #watchOthers(waiter: Waiter): (() => void) | undefined {
-    const { asked } = waiter;
-    if (asked?.refused === undefined) return undefined;
-    const { by } = asked.refused;
-    const wake = () => {
-      for (const { bucket } of by) this.#deps.deny.forget(bucket.id);
-      waiter.wake();
-    };
-    return this.#foreign.watch({ since: asked.foreignWrites, by, wake });
-  }
-
-  /** How long it is slept on a refusal. Slots come back by other processes, of which most stores do not tell: they are asked for again all the time. */
+  /** How long it is slept on a refusal. Slots come back by other processes, which tell nobody: they are asked for again all the time. */
   #waitOf(waiter: Waiter, refusal: Refusal): number {
     if (!isShortOfSlots(refusal)) return waitOf(refusal);
     const mostMs = Math.min(SLOTS_ASKED_MOST_MS, SLOTS_ASKED_FIRST_MS * 2 ** waiter.slotRefusals++);

@@ -8,6 +8,7 @@ import type { LimitedBucket } from "../domain/limited-bucket.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
+import type { Clock } from "./system.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
 export interface Claim extends LimitedBucket {
@@ -169,6 +170,15 @@ export type Returned =
       readonly askedMs: number;
     };
 
+/** What a refused request wants of a bucket, and the state that it was refused by. */
+export interface WantedRoom extends Pick<Claim, "bucket" | "take" | "bypass"> {
+  readonly leavePercent: number;
+  readonly state: Pick<BucketState, "signature">;
+}
+
+/** Calls `wake` when all of it may fit; never for nothing. The answer ends that. */
+export type WatchRoom = (by: readonly WantedRoom[], wake: () => void) => () => void;
+
 /** Whose buckets are wanted. */
 export interface BucketOwner {
   /** Absent: everybody's. */
@@ -209,10 +219,10 @@ export interface BucketStore {
    */
   watchReturns?(listener: (returned: Returned) => void): () => void;
   /**
-   * A number that is another one once another process, or another object on the same data, has written anything since. To be asked
-   * often: it costs next to nothing. Absent where the store cannot tell.
+   * Notes what other processes have written so far. The answer is for a request that is refused afterwards: it wakes it soon after
+   * another process has made room since. Looks are made on this clock, and keep no process alive. Absent where the store cannot tell.
    */
-  foreignWrites?(): number;
+  foreignRoom?(clock: Clock): WatchRoom;
   /**
    * Calls the listener when a take or a debit of this object has reached a percentage of a limit (`notifyAt`), once the mark of it
    * is stored: so each is told at most once, by one process. Of several listeners the first is called. The answer ends that. Only with

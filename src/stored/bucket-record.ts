@@ -128,10 +128,9 @@ export function creditedToNone(
 }
 
 /** Usage of holds that ended by themselves on a bucket that is to be forgotten: no write comes any more that would count them. */
-export function endedOn(state: BucketState, context: Omit<RecordContext, "generation">): readonly HourCount[] {
-  if (!context.countsUsage || state.plain) return NONE;
-  const amounts = countedOfTime(state, atWrite(state, context));
-  return asCount({ amounts, sign: 1, requests: 0, nowMs: context.nowMs });
+export function endedOn(state: BucketState, nowMs: number): readonly HourCount[] {
+  const amounts = countedOfTime(state, { epochMs: nowMs });
+  return asCount({ amounts, sign: 1, requests: 0, nowMs });
 }
 
 /** The record as something is given back to it; the same object when nothing was due. */

@@ -49,7 +49,7 @@ export function standing(state: BucketState | undefined, of: SourcedLimits, cont
 }
 
 /** The bucket as a write that goes by older limits leaves its epoch: what is changed of limits later counts from it on. */
-export function atWrite(state: BucketState, { nowMs, calendar }: Omit<RuleContext, "generation">): BucketState {
+export function atWrite(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
   return advanced(state, nowMs, calendar);
 }
 
@@ -186,7 +186,7 @@ export function heldCounts(times: readonly Amount[]): readonly Amount[] {
 }
 
 /** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
-export function countedOfTime(before: BucketState | undefined, after: BucketState): readonly Amount[] {
+export function countedOfTime(before: BucketState | undefined, after: Pick<BucketState, "epochMs">): readonly Amount[] {
   return heldCounts(timeOfEnded(before, after));
 }
 

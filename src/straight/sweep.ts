@@ -55,8 +55,7 @@ export class BucketSweep {
     try {
       const { state } = recordOfRow(row, key, calendar);
       if (!mayForget(state, nowMs, calendar)) return undefined;
-      const context = { nowMs, calendar, countsUsage: this.#countsUsage };
-      return { key, version: row.version, left: endedOn(state, context) };
+      return { key, version: row.version, left: this.#countsUsage ? endedOn(state, nowMs) : [] };
     } catch (error) {
       // Whoever takes from it hears of that.
       if (error instanceof ItemUnreadable) return undefined;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { UsageSnapshot } from "../../src/domain/usage.ts";
 import type { ConditionalProcess } from "../../src/testing/conditional-store.ts";
 import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
@@ -263,6 +263,31 @@ test("a give-back to a bucket that a sweep has let go keeps it, and what it coun
     [0, 1],
     [3, -1],
   ]);
+});
+
+test("holds that nobody gave back are in the usage once a sweep has let their bucket go, short ones and long ones", async () => {
+  for (const holdMs of [MINUTE_MS, 30 * MINUTE_MS, 5 * HOUR_MS, DAY_MS]) {
+    const cluster = new Cluster();
+    const a = await cluster.open();
+    const held = claim("ada", [Limit.concurrent("parallel", 5, { holdMs })], { parallel: 3 });
+    await a.place.take([held], T0 + MINUTE_MS);
+    const sweep = await cluster.open();
+    let hour = 0;
+    // The sweep runs every hour, and DynamoDB removes what has expired.
+    while (cluster.world.table.sweep(1) === 0) {
+      assert.ok(++hour < 72, "the bucket goes");
+      cluster.clock.set(T0 + hour * HOUR_MS);
+      const options = { nowMs: cluster.clock.now(), afterHours: 2 };
+      await sweep.buckets.closeHours([{ bucket: held.bucket, shard: 0 }], options);
+    }
+    const sum = { requests: 0, slots: 0, heldMs: 0 };
+    for (const { requests, counters, heldMs } of await hours(a)) {
+      sum.requests += requests;
+      sum.slots += counters.parallel ?? 0;
+      sum.heldMs += heldMs.parallel ?? 0;
+    }
+    assert.deepEqual(sum, { requests: 1, slots: 3, heldMs: 3 * holdMs }, `held for ${holdMs} ms`);
+  }
 });
 
 test("split over the edge of an hour and joined again, a bucket has counted everything once", async () => {

@@ -69,7 +69,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#calendar = calendar;
     const { usageKeepMs } = all.retention;
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
-    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar, (...ended) => this.#countTime(...ended));
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar, this.#countTime);
     this.#drafted = {
       usage: this.#usage,
       find: (key) => this.#data.buckets.get(key.id),
@@ -299,11 +299,11 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   /** Counts holds that ended by themselves before the next state of a cell. */
-  #countTime(cell: BucketCell, next: BucketState, nowMs: number): void {
+  readonly #countTime = (cell: BucketCell, next: Pick<BucketState, "epochMs">, nowMs: number): void => {
     if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
     const times = countedOfTime(cell.state, next);
     if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
-  }
+  };
 
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
   #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean, nowMs: number): Answer {

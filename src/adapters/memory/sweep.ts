@@ -1,4 +1,4 @@
-import { advanced, type BucketState } from "../../domain/bucket-state.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { mayForget } from "../../stored/keeping.ts";
@@ -13,7 +13,7 @@ const FEW_CELLS = 256;
 const CELLS_PER_CALL = 64;
 
 /** Counts holds that ended by themselves before the next state of a cell. */
-type CountTime = (cell: BucketCell, next: BucketState, nowMs: number) => void;
+type CountTime = (cell: BucketCell, next: Pick<BucketState, "epochMs">, nowMs: number) => void;
 
 /**
  * Walks over the cells of a namespace, a few with each call, and drops what nobody needs any more: buckets that equal missing
@@ -67,7 +67,7 @@ export class MemorySweep {
   #look(cell: BucketCell, nowMs: number): void {
     if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
       // No write comes any more that would count them.
-      this.#countTime(cell, advanced(cell.state, nowMs, this.#calendar), nowMs);
+      this.#countTime(cell, { epochMs: nowMs }, nowMs);
       cell.state = undefined;
       cell.owned = undefined;
     }

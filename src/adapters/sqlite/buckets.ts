@@ -16,13 +16,16 @@ import type {
   RenewReply,
   TakeContext,
   TakeReply,
+  WatchRoom,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import type { Clock } from "../../ports/system.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
+import { ForeignRoom } from "./foreign-room.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
 import type { LeaseRows } from "./lease-rows.ts";
 import type { Operations } from "./operations.ts";
@@ -44,6 +47,7 @@ export class SqliteBuckets implements BucketStore {
   readonly #countsUsage: boolean;
   readonly #leases: LeaseRows;
   readonly #thresholds = new ThresholdListeners();
+  readonly #foreignRoom: ForeignRoom;
   /** The last one made: takes of one transaction have most often the same time. */
   #context: RowsContext | undefined;
 
@@ -61,6 +65,7 @@ export class SqliteBuckets implements BucketStore {
     namespaceId: string,
   ) {
     this.#leases = leases;
+    this.#foreignRoom = new ForeignRoom(parts, (keys) => this.read(keys));
     this.#connection = parts.connection;
     this.#watch = parts.watch;
     this.#rows = parts.rows;
@@ -108,8 +113,8 @@ export class SqliteBuckets implements BucketStore {
     return this.#commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
   }
 
-  foreignWrites(): number {
-    return this.#watch.foreignWrites();
+  foreignRoom(clock: Clock): WatchRoom {
+    return this.#foreignRoom.since(clock);
   }
 
   watchThresholds(listener: (crossed: Crossed) => void): () => void {

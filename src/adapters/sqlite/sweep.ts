@@ -85,8 +85,8 @@ export class Sweep {
   }
 
   #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRecord, nowMs: number): void {
-    const context = { nowMs, calendar: this.#calendar, countsUsage: this.#countsUsage };
-    for (const count of [...leaving(row.open, row.shape.counts), ...endedOn(row.state, context)])
+    const ended = this.#countsUsage ? endedOn(row.state, nowMs) : [];
+    for (const count of [...leaving(row.open, row.shape.counts), ...ended])
       this.#usage.add({ namespaceId, entityId, resource }, count);
   }
 }

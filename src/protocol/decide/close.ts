@@ -1,4 +1,5 @@
 import type { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { timeOfEnded } from "../../domain/slot-time.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Image } from "../item/codec.ts";
 import type { Ended, Event, SheetAction, Turn, WriteAction } from "../process/machine.ts";
@@ -14,7 +15,8 @@ import { shortenExpiry } from "../usage/shorten-expiry.ts";
  *
  *   ┌──────┐ an hour beside the open one ── sheet ──▶ seen; settled: failed, where it could not be written
  *   │      │ the open one is over ───────── roll ───▶ (answer)
- *   │ seen │ nothing was counted ── shorten expiry ─▶ (answer)
+ *   │ seen │ a hold ended by itself ─────── roll ───▶ (answer)
+ *   │      │ nothing was counted ── shorten expiry ─▶ (answer)
  *   │      │ nothing is left to do ─────────────────▶ settled: closed
  *   └──────┘ the open one is not over for long ─────▶ settled: open
  *      ▲
@@ -72,9 +74,12 @@ export function nextClose(
   if (isCounted && hourEndMs + afterHours * HOUR_MS > nowMs) {
     return { do: "settle", result: { kind: "open", openHour: open.hour, hours, shardCount } };
   }
-  const write = isCounted
-    ? rollWrite(image, { hour: hourNumber(nowMs), readingMs: nowMs, sheeted }, env)
-    : shortenExpiry(image, nowMs, env);
+  // Left to its expiry, it would take with it holds that ended by themselves: nothing has counted them yet.
+  const hasEnded = timeOfEnded(image.state, { epochMs: nowMs }).length > 0;
+  const write =
+    isCounted || hasEnded
+      ? rollWrite(image, { hour: hourNumber(nowMs), readingMs: nowMs, sheeted }, env)
+      : shortenExpiry(image, nowMs, env);
   if (write === undefined) return done;
   if (over !== undefined) return { do: "settle", result: failed(new Error("the item changed at every attempt")) };
   return { do: "write", write, atMs: nowMs, set: undefined };

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { openOn, tempFile } from "../sqlite/temp-store.ts";
+import { openOn, tempFile } from "./temp-store.ts";
 
 const T0 = Date.UTC(2026, 5, 1);
 
