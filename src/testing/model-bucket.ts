@@ -8,7 +8,7 @@ import { isNewer, sameLimits } from "./model-origin.ts";
 import { periodsSetBack } from "./model-period.ts";
 import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
-import type { ModelPart } from "./model-terms.ts";
+import { floorOf, type ModelPart } from "./model-terms.ts";
 
 export type { ModelPeriod } from "./model.ts";
 
@@ -397,9 +397,4 @@ export class ModelBucket {
   #full(limit: Limit): ModelLimit {
     return newLimit(limit, this.#epochMs, this.#calendar, this.#part);
   }
-}
-
-/** What must be left of a limit, rounded up. */
-export function floorOf({ brimMilli }: ModelLimit, leavePercent: number): bigint {
-  return (brimMilli * BigInt(leavePercent) + 99n) / 100n;
 }

@@ -1,7 +1,8 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { ModelLimit } from "./model.ts";
-import { floorOf, type ModelBucket } from "./model-bucket.ts";
+import type { ModelBucket } from "./model-bucket.ts";
 import { type StoredBucket, storedMilli } from "./model-stored.ts";
+import { floorOf } from "./model-terms.ts";
 
 // What a shadow must make of a take: it decides like a hard limit, and refuses nothing.
 

@@ -77,3 +77,8 @@ function scaled(amount: bigint, scale: number): bigint {
   const product = (amount * BigInt(Math.round(scale * 1000))) / 1000n;
   return amount > 0n && product === 0n ? 1n : product;
 }
+
+/** What must be left of a limit, rounded up. */
+export function floorOf({ brimMilli }: { readonly brimMilli: bigint }, leavePercent: number): bigint {
+  return (brimMilli * BigInt(leavePercent) + 99n) / 100n;
+}

@@ -1,6 +1,7 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import { floorOf, type ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.ts";
+import { floorOf } from "../../src/testing/model-terms.ts";
 
 /** What kind of limit that is, for the tally. */
 export function kindIn(model: ModelBucket, name: string): string {
