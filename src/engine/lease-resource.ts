@@ -21,7 +21,6 @@ import {
   type LeaseStatus,
   notePassed,
   type PendingDebit,
-  usedAt,
 } from "./lease-ledger.ts";
 import {
   type BucketPosition,
@@ -72,13 +71,7 @@ export abstract class LeaseResource<Measure extends string = string> {
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    const ledger = this.#ledger;
-    return consumedIn(
-      this.part,
-      charged,
-      (level, take) => (ledger === undefined ? take : usedAt(ledger, level, this.core.status)),
-      (level, name) => ledger?.passed[level]?.some(({ limit }) => limit === name) ?? false,
-    );
+    return consumedIn(this.part, charged, this.#ledger, this.core.status);
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */

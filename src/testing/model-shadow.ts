@@ -6,7 +6,7 @@ import { type StoredBucket, storedMilli } from "./model-stored.ts";
 // What a shadow must make of a take: it decides like a hard limit, and refuses nothing.
 
 /** A take as a store answered it. */
-export interface AnsweredTake {
+interface AnsweredTake {
   /** All that it asked for. */
   readonly asked: readonly Amount[];
   /** The shadows that it passed by, as it was told. */
