@@ -78,6 +78,13 @@ const LEAST: Readonly<Record<string, number>> = {
   "changes of totals": 30,
   "changes of plans": 60,
   "changes met together": 10,
+  "takes from slots": 800,
+  "looks at live holds": 700,
+  "slots given back": 250,
+  "slots given back too late": 60,
+  "slots renewed": 120,
+  "holds that ended by themselves": 80,
+  "limits with all slots back": 120,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
