@@ -1,47 +1,17 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
-import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
 import { heldMilli } from "../../src/domain/holds.ts";
 import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
 import { rulesOf } from "../../src/domain/kinds/table.ts";
 import type { BucketStore, Claim, Held, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { balanceProblems, coverProblems, ToldHolds, takenProblems } from "../simulation/slot-rules.ts";
 
 // The judge of slots: it keeps every hold by what its process was told, and looks at the bucket after each call that the store has applied.
 
-type Amounts = Parameters<BucketStore["credit"]>[1];
-
-/** What the process of a limiter was told that it holds: thousandths of slots by bucket and slice. */
-export class ToldHolds {
-  readonly #held = new Map<string, { readonly bucketId: string; readonly pin: SlotPin; milli: number }>();
-  /** Its bodies run no more: what it was told does not count. */
-  isDead = false;
-
-  get all(): readonly { readonly bucketId: string; readonly pin: SlotPin; readonly milli: number }[] {
-    return this.isDead ? [] : [...this.#held.values()];
-  }
-
-  add(bucketId: string, pin: SlotPin, milli: number): void {
-    const key = `${bucketId} ${pin.limit} ${pin.place} ${pin.endMs} ${pin.resets}`;
-    const before = this.#held.get(key);
-    if (before === undefined) this.#held.set(key, { bucketId, pin, milli });
-    else before.milli += milli;
-  }
-
-  /** Of a ticket with its amounts, as often as it is. */
-  addAll(bucketId: string, ticket: Ticket, amounts: Amounts, sign: 1 | -1): void {
-    for (const { limit, milli } of amounts) {
-      const pins = ticket.pins.filter(isSlotPin).filter((pin) => pin.limit === limit);
-      let left = milli;
-      for (const pin of pins) {
-        const part = Math.min(left, pin.milli ?? left);
-        this.add(bucketId, pin, sign * part);
-        left -= part;
-      }
-    }
-  }
-}
+export { ToldHolds };
 
 /** Looks at buckets, and remembers the first thing that is wrong. */
 export class SlotJudge {
@@ -64,29 +34,15 @@ export class SlotJudge {
   look(id: string, state: BucketState, after: string): void {
     for (const { name, limit, terms, tokensMilli, slices, quota } of state.limits) {
       if (!rulesOf(limit).holdsSlots) continue;
-      const held = heldMilli(slices);
-      if (tokensMilli + held !== terms.capacityMilli) {
-        this.found(`${tokensMilli} free and ${held} held of ${terms.capacityMilli} (${name} of ${id}) after ${after}`);
-      }
-      if (slices.some((slice) => slice.heldMilli < 0)) this.found(`a slice holds less than nothing after ${after}`);
-      if (after === "take" && tokensMilli < 0) this.found(`${-tokensMilli} more are held than there are after a take`);
-      const live = this.told
-        .flatMap(({ all }) => all)
-        .filter(({ bucketId, pin, milli }) => {
-          return (
-            bucketId === id &&
-            pin.limit === name &&
-            milli > 0 &&
-            pin.resets === quota?.resets &&
-            pin.endMs > state.epochMs
-          );
-        });
-      for (const { pin } of live) {
-        const stored = heldMilli(slices.filter(({ endMs }) => endMs >= pin.endMs));
-        const sum = live.reduce((milli, one) => milli + (one.pin.endMs >= pin.endMs ? one.milli : 0), 0);
-        if (stored < sum) this.found(`${sum} live until ${pin.endMs}, ${stored} stored (${id}) after ${after}`);
-      }
-      const sum = live.reduce((milli, one) => milli + one.milli, 0);
+      const tell = (problems: readonly string[]) => {
+        for (const problem of problems) this.found(`of ${name} (${id}) ${problem}, after ${after}`);
+      };
+      tell(balanceProblems(tokensMilli, terms.capacityMilli, slices));
+      if (after === "take") tell(takenProblems(tokensMilli));
+      const begun = { resets: quota?.resets ?? 0, epochMs: state.epochMs };
+      const live = this.told.flatMap((told) => told.liveIn(id, name, begun));
+      tell(coverProblems(slices, live));
+      const [held, sum] = [heldMilli(slices), heldMilli(live.map((one) => ({ place: 0, ...one })))];
       if (this.#isExact && this.underWay === 1 && after === "give-back" && held !== sum) {
         this.found(`${held} are held and ${sum} live (${id}) after ${after}`);
       }

@@ -14,6 +14,7 @@ import { claim, T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock, type SkewedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
+import { balanceProblems, coverProblems, takenProblems } from "../simulation/slot-rules.ts";
 import { imageOf } from "./kit.ts";
 
 // Several processes hold slots of one bucket while answers are lost and come late, clocks are off, processes die, and N, the hold and the
@@ -243,24 +244,23 @@ class SlotWorld {
     if (key.bucket.id !== BUCKET.id || key.sheet !== undefined || key.operation !== undefined) return;
     if (after === undefined || !(NAMES.hm in after)) return;
     const slices = slicesIn(after, NAMES);
-    if (slices.some(({ heldMilli }) => heldMilli < 0)) {
-      this.#found(`a slice holds less than nothing after ${trace?.form}`);
-      return;
-    }
     const { limit, terms } = findLimit(imageOf(after, key).state, NAME) ?? {};
     const [tk, cp] = [Number(after[NAMES.tk]), terms?.capacityMilli ?? 0];
     const held = slices.reduce((sum, { heldMilli }) => sum + heldMilli, 0);
     // A bucket that was split while it dripped has no slots to hold until it is joined.
     const isSplit = Number(after[SHARD_COUNT] ?? 1) > 1;
     if (isSplit && held > 0) this.#found(`${held} are held of a bucket in shards`);
-    if (!isSplit && tk + held !== cp) this.#found(`${tk} are free and ${held} held of ${cp} after ${trace?.form}`);
+    const tell = (problems: readonly string[]) => {
+      for (const problem of problems) this.#found(`${problem} after ${trace?.form}`);
+    };
+    if (!isSplit) tell(balanceProblems(tk, cp, slices));
     const takes = (trace?.parts ?? []).some(
       ({ kind, amounts }) => kind === "take" && amounts.some(({ milli }) => milli > 0),
     );
     // What passes by a shadow holds nothing, however little is free.
     const open = slicesIn(before ?? {}, NAMES).filter(({ endMs }) => endMs > Number(after[RF]));
     const isMore = !limit?.shadow || held > open.reduce((sum, { heldMilli }) => sum + heldMilli, 0);
-    if (takes && tk < 0 && !limit?.soft && isMore) this.#found(`${-tk} more are held than there are after a take`);
+    if (takes && !limit?.soft && isMore) tell(takenProblems(tk));
     const wentBack = before !== undefined && Number(after[RF]) < Number(before[RF]);
     if (wentBack && !this.#isRepaired) this.#found("the epoch went back");
     this.#judge(`${trace?.form} by ${trace?.parts.map(({ kind }) => kind).join()}`);
@@ -276,15 +276,8 @@ class SlotWorld {
       const pin = pinOf(hold);
       return !hold.isOver && pin !== undefined && pin.endMs > epochMs && pin.resets === (item[NAMES.rn] ?? 0);
     });
-    for (const { ticket } of live) {
-      const atMs = endOf(ticket);
-      const stored = slices.reduce((sum, { endMs, heldMilli }) => sum + (endMs >= atMs ? heldMilli : 0), 0);
-      const held = live.reduce((sum, hold) => sum + (endOf(hold.ticket) >= atMs ? hold.milli : 0), 0);
-      if (stored < held) {
-        this.#found(`${held} live holds until ${atMs - T0}, and only ${stored} stored, after ${after}`);
-        return;
-      }
-    }
+    const held = live.map(({ ticket, milli }) => ({ endMs: endOf(ticket), heldMilli: milli }));
+    for (const problem of coverProblems(slices, held)) this.#found(`${problem}, after ${after}`);
   }
 
   /** Whatever was lost or died: once the longest hold is over, all slots are free. */

@@ -196,3 +196,14 @@ test("an item with slots expires an hour after the last of them has ended, at th
   assert.ok(ttl * 1000 >= T0 + 86_400_000 + HOUR_MS, `${ttl}`);
   assert.ok(ttl * 1000 <= T0 + 1.25 * 86_400_000 + 4 * HOUR_MS, `${ttl}`);
 });
+
+test("a process that saw a slice empty gives slots back that another took into it since", async () => {
+  const cluster = new Cluster();
+  const [a, b] = [await cluster.open(), await cluster.open()];
+  const before = await a.place.ticket(asking(1), T0);
+  await settle(a, asking(1), before, 1, T0 + 1);
+  const taken = await b.place.ticket(asking(1), T0 + 2);
+  // As it reads the ticket from the record of a stored lease; what it last saw of the bucket is older.
+  await settle(a, asking(1), taken, 1, T0 + 3);
+  assert.equal(await b.place.holds(asking(0), "parallel", T0 + 4), 10_000);
+});

@@ -85,6 +85,13 @@ const LEAST: Readonly<Record<string, number>> = {
   "passed by shadows of what drips": 150,
   "passed by shadows of calendar quotas": 15,
   "passed by shadows of sessions": 15,
+  "takes from slots": 800,
+  "looks at live holds": 700,
+  "slots given back": 250,
+  "slots given back too late": 60,
+  "slots renewed": 120,
+  "holds that ended by themselves": 80,
+  "limits with all slots back": 120,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {

@@ -91,6 +91,8 @@ export class Recorder {
   /** The last write that went by the limits of a lease: what is changed of stored limits counts from it on at the earliest. */
   readonly #heldMs = new WeakMap<ModelBucket, number>();
   #deletions = 0;
+  /** Calls of which nobody knows how far they came, by bucket. */
+  readonly #perhapsBrought = new Map<string, readonly { readonly held: LimitedBucket; readonly nowMs: number }[]>();
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
   readonly #slots: SlotRecords;
@@ -305,7 +307,7 @@ export class Recorder {
     if (call.operation !== undefined) call.operation.disturbances++;
     call.operation?.moved("in", held.bucket, amounts);
     if (kind === "debit") this.#journal.count("debits");
-    this.#tell(held.bucket, model.problems(state, nowMs));
+    this.#tell(held.bucket, this.#problemsOf(held.bucket, model, state, nowMs));
     const overdrawn = kind === "take" && !bypass ? overdrawnIn(model, state, amounts, nowMs) : [];
     for (const _ of overdrawn) this.#journal.count("overdrafts");
     if (bypass) this.#journal.count("claims bypassed");
@@ -358,7 +360,7 @@ export class Recorder {
     if (kind === "short" || kind === "skipped") this.usage.opened(claim.bucket, call.context.nowMs);
     else this.#unheard(call, [claim]);
     if (model.bring(claim.set, claim.origin, call.context.nowMs, this.#heldMs.get(model))) this.disturbances++;
-    this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
+    this.#tell(claim.bucket, this.#problemsOf(claim.bucket, model, state, call.context.nowMs));
   }
 
   #credited(
@@ -401,7 +403,7 @@ export class Recorder {
     }
     const late = bypass ? 0 : model.giveBack(amounts, this.#pinsOf(held, amounts), nowMs, endsIn(held.ticket));
     if (late > 0) this.#journal.count("give-backs that came too late");
-    this.#tell(held.bucket, model.problems(reply.state, nowMs));
+    this.#tell(held.bucket, this.#problemsOf(held.bucket, model, reply.state, nowMs));
     this.#compareStored(store, [held], nowMs);
     this.#ended(slots, nowMs);
   }
@@ -533,7 +535,7 @@ export class Recorder {
       const state = states[i];
       this.#forgotten.note(bucket.id, state?.limits.map(({ name }) => name) ?? []);
       if (model === undefined && state !== undefined) this.#tell(bucket, ["it exists, and was never made"]);
-      if (model !== undefined && state !== undefined) this.#tell(bucket, model.problems(state, nowMs));
+      if (model !== undefined && state !== undefined) this.#tell(bucket, this.#problemsOf(bucket, model, state, nowMs));
     }
   }
 
@@ -556,7 +558,25 @@ export class Recorder {
 
   /** A call ended, and what it did of what a store does before anything else is not known. */
   #unheard({ context }: Call, helds: readonly LimitedBucket[]): void {
-    for (const { bucket } of helds) this.usage.perhapsOpened(bucket, context.nowMs);
+    for (const held of helds) {
+      this.usage.perhapsOpened(held.bucket, context.nowMs);
+      const { id } = held.bucket;
+      this.#perhapsBrought.set(id, [...(this.#perhapsBrought.get(id) ?? []), { held, nowMs: context.nowMs }]);
+    }
+  }
+
+  /** What is wrong with a bucket. Its limits may have come with a call that nobody was told of. */
+  #problemsOf({ id }: BucketKey, model: ModelBucket, state: BucketState, nowMs: number): string[] {
+    const known = model.set.signature === state.signature;
+    const brought = known
+      ? undefined
+      : this.#perhapsBrought.get(id)?.find(({ held }) => held.set.signature === state.signature);
+    if (brought !== undefined) {
+      const { set, origin } = brought.held;
+      if (model.bring(set, origin, brought.nowMs, this.#heldMs.get(model))) this.disturbances++;
+      model.reachedMs = Math.max(model.reachedMs, brought.nowMs);
+    }
+    return model.problems(state, nowMs);
   }
 
   #after<Reply>(

@@ -57,6 +57,22 @@ test("five hundred worlds on the memory store keep the promise at every step", a
     "passed by shadows of sessions": 15,
     aborts: 60,
     crashes: 25,
+    "takes from slots": 600,
+    "takes from slots with windows": 200,
+    "debits from slots": 2,
+    "slots given back": 150,
+    "slots given back too late": 50,
+    "holds that ended by themselves": 60,
+    "renewals renewed": 80,
+    "renewals lost": 8,
+    "leases renewed": 15,
+    "leases forgotten": 20,
+    "leases kept": 20,
+    "granted when told, concurrent": 3,
+    "limits with all slots back": 80,
+    "told adjust_concurrent": 25,
+    "told top_up_concurrent": 8,
+    "told hold_too_long": 15,
   };
   for (const [what, count] of Object.entries(least)) {
     assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);
@@ -75,6 +91,12 @@ test("two hundred worlds of takes in batches keep the promise too", async () => 
     ...{ "claims taken": 1_500, "claims short": 250, "takes that were stale": 40, "buckets swept": 4 },
     ...{ "batches lostBefore": 50, "batches lostAfter": 50, "batches rolledBack": 50, "batches copied": 50 },
     ...{ "batches diedBefore": 5, "batches diedAfter": 8, "taken from shadows": 60, "passed by shadows": 40 },
+    ...{
+      "takes from slots": 150,
+      "slots given back": 40,
+      "holds that ended by themselves": 20,
+      "renewals renewed": 15,
+    },
   };
   for (const [what, count] of Object.entries(least)) {
     assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);
