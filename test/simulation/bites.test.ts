@@ -15,7 +15,6 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "changed limits that count from the next request on": 55,
   "a give-back that wakes no one who waits": 63,
   "a settle that leaves out what is not stored yet": 24,
-  "a change that is lost when another one follows": 13,
   "a refusal that the engine remembers for longer than it may": 254,
   "time before a window that drips at the window's rate": 135,
   "a give-back into the next period": 50,
