@@ -8,6 +8,7 @@ import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
+import { Cluster } from "./kit.ts";
 import { SHADOW_MUTANTS } from "./shadow-mutants.ts";
 import { playShadows } from "./shadow-world.ts";
 
@@ -88,4 +89,24 @@ test("a level that is given back for another one gives back nothing that passed 
   for (let i = 0; i < 100; i++) await clock.advance(20);
   await asked;
   assert.equal(await one.level("org", "tpm", T0), 6_000);
+});
+
+test("a shadow decides by no shard, also where another process has split the bucket unseen", async () => {
+  const cluster = new Cluster();
+  const [one, other] = [await cluster.open(), await cluster.open()];
+  const drip = (more: object) => [
+    Limit.custom("tpm", { capacity: 20, refillAmount: 1, refillPeriodMs: 1e12, ...more }),
+  ];
+  await one.place.ticket(claim("ada", drip({}), { tpm: 4 }), T0);
+  const { resize } = await import("../../src/protocol/shards/resize.ts");
+  const { context } = other.buckets as unknown as { context: Parameters<typeof resize>[0] };
+  assert.equal(await resize(context, claim("ada", drip({}), {}).bucket, "more", T0), true);
+  const origin = { asOfMs: T0 + 1, generation: 2 };
+  const asked = claim("ada", drip({ shadow: true }), { tpm: 12 }, { origin });
+  // Each shard has 8 of the 16: nothing is decided by one of them, and the next request has joined them.
+  assert.equal((await one.place.take([asked], T0 + 1))[0]?.kind, "contended");
+  const [answer] = await one.place.take([asked], T0 + 2);
+  assert.ok(answer?.kind === "taken");
+  assert.deepEqual(answer.shadowed, []);
+  assert.equal(await one.place.level("ada", "tpm", T0 + 2), 4_000);
 });

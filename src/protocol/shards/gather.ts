@@ -93,8 +93,8 @@ function draw(
 ): Drawn<readonly Answer[]> {
   const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
-  // Slots are held in one item. The next request joins the shards first.
-  if (jobs.some((job, i) => (wholes[i]?.images.length ?? 0) > 1 && takesSlots(job))) {
+  // Slots are held in one item, and shadows decide by all that there is. The next request joins the shards first.
+  if (jobs.some((job, i) => (wholes[i]?.images.length ?? 0) > 1 && isOfOneItem(job))) {
     return { kind: "result", installs: [], result: states.map((state): Answer => ({ kind: "contended", state })) };
   }
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
@@ -135,10 +135,13 @@ function draw(
   return { kind: "transact", writes, event: undefined, result: answers };
 }
 
-function takesSlots({ of, amounts }: Job): boolean {
+function isOfOneItem({ of, amounts }: Job): boolean {
   if (of.bypass) return false;
-  return of.set.limits.some(
-    (limit) => rulesOf(limit).holdsSlots && amounts.some((one) => one.limit === limit.name && one.milli > 0),
+  return of.set.limits.some((limit) =>
+    amounts.some(
+      ({ limit: name, milli }) =>
+        name === limit.name && (limit.shadow === true || (rulesOf(limit).holdsSlots && milli > 0)),
+    ),
   );
 }
 

@@ -92,15 +92,17 @@ interface ShadowWrite {
 
 /**
  * A write on a shadow as one on a limit that has all that is left to take: of what passes nothing is moved. Its condition says that
- * the shadow decides so. `left`: nothing is taken, and nothing else is done to it.
+ * the shadow decides so. `left`: nothing is taken, and nothing else is done to it. `short`: it decides by all that there is, and this is
+ * one of several shards, which are joined first.
  */
 export function passedMove<Write extends ShadowWrite>(
   builder: WriteBuilder,
   of: Write,
   after: LimitState,
   written: { readonly passed: Passed[] },
-): Write | "left" {
+): Write | "left" | "short" {
   const { fold, move, refill, intent } = of;
+  if (after.part !== undefined && isTaken(intent, after.name)) return "short";
   // Slots that come back or are renewed are decided already.
   if (move === undefined || move.slots !== undefined || move.milli < 0) return of;
   const risenMilli = refill?.risenMilli ?? 0;
@@ -147,6 +149,10 @@ export function countedBy(
 export function tracedParts({ parts }: Intent, sides: Sides): readonly TracePart[] {
   if (sides.passed.length === 0) return parts;
   return parts.map((part, place) => ({ ...part, shadowed: passedAt(sides, place) }));
+}
+
+function isTaken({ parts }: Intent, name: string): boolean {
+  return parts.some((part) => isTake(part) && part.amounts.some(({ limit }) => limit === name));
 }
 
 function isTake({ of, kind }: TracePart): boolean {

@@ -11,7 +11,7 @@ import { type LimitWrite, type Written, type WrittenLimit, writeTokens } from ".
 export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Written, env: Env): WrittenLimit {
   const { before, after } = asked.fold;
   const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
-  if (of === "left") return of;
+  if (of === "left" || of === "short") return of;
   const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
   return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
 }
