@@ -74,7 +74,7 @@ export function periodBegun(limit: Limit, brimMilli: bigint, atMs: number, calen
 }
 
 /** The next reset of a calendar quota after an instant; of what has none: never. */
-export function resetAfter({ reset }: Limit, atMs: number, calendar: Calendar): number {
+function resetAfter({ reset }: Limit, atMs: number, calendar: Calendar): number {
   return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
 }
 
