@@ -3,7 +3,7 @@ import type { BucketStore, Claim, TakeReply } from "../../src/ports/bucket-store
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import { withBuckets } from "../limiter/slot-judge.ts";
 import { ENGINE_MUTANTS, STORE_MUTANTS } from "../limiter/slot-mutants.ts";
-import { laterOfTwo, slotMutants } from "../protocol/slot-mutants.ts";
+import { slotMutants } from "../protocol/slot-mutants.ts";
 import { inBuckets, type Mutant, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce } from "./port.ts";
 import { LIMIT_NAMES } from "./profile.ts";
@@ -50,11 +50,9 @@ export const SLOT_STORE_MUTANTS: Readonly<Record<string, Mutant>> = {
 
 /** On conditional writes. */
 export const SLOT_ITEM_MUTANTS: Readonly<Record<string, Mutant>> = {
-  "the later of two tickets": { layer: "code", caughtAs: /live until/, spoil: laterOfTwo },
   ...fromItems("an end that is rounded down", /are held until|live until/),
   ...fromItems("a take without a lower bound", /more are held than there are after a take/),
   ...fromItems("a give-back by its place alone", HELD_OTHERWISE),
-  ...fromItems("a give-back of more than the slice holds", /holds less than nothing|are held until/),
   ...fromItems("a renewal that is told and not written", HELD_OTHERWISE),
   ...fromItems("what is free cut at N", /are free and \d+ held of/),
 };

@@ -12,7 +12,7 @@ testMutants(SLOT_STORE_MUTANTS, {
 });
 
 testMutants(SLOT_ITEM_MUTANTS, {
-  ...{ store: "conditional", seedsMax: 9_000, among: hasSlots },
+  ...{ store: "conditional", seedsMax: 1_500, among: hasSlots },
   caughtBy: {
     "a give-back by its place alone": 38,
     "a renewal that is told and not written": 73,
