@@ -81,9 +81,10 @@ const LEAST: Readonly<Record<string, number>> = {
   "takes from slots": 800,
   "looks at live holds": 700,
   "slots given back": 250,
-  "slots given back too late": 60,
-  "slots renewed": 120,
-  "holds that ended by themselves": 80,
+  "slots given back too late": 40,
+  "renewals renewed": 120,
+  "slots renewed": 4,
+  "holds that ended by themselves": 60,
   "limits with all slots back": 120,
 };
 
@@ -97,7 +98,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a lost write that is repeated without its nonce": 30,
   "a split that mints": 25,
   "a count of resets that goes back with the shards": 25,
-  "a limit that is forgotten too early": 108,
+  "a limit that is forgotten too early": 53,
   "a give-back that does not look at the period": 927,
   "a give-back into an hour that is over": 267,
   "a process that forgets a bucket while it writes to it": 46,
