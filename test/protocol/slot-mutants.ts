@@ -1,6 +1,11 @@
+import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Clause, Item, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { BN, namesOf, RF } from "../../src/protocol/item/attributes.ts";
+import { ConditionalLine } from "../../src/testing/conditional-line.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { without as replacing } from "../simulation/code-mutants.ts";
 import type { Spoiled } from "./slot-world.ts";
 
 // Deliberate bugs in the writes of slots. Each must be found by the judge of slot-world.ts.
@@ -151,4 +156,64 @@ function asSeen(write: ItemWrite, seen: Item | undefined, tk: string): ItemWrite
     set: { ...write.set, [tk]: Number(seen[tk]) + added },
     add: kept(write.add, (name) => name !== tk),
   };
+}
+
+/** After a lost answer a take is told of the slice that ends last of those that it was sent for. */
+export function laterOfTwo(): () => void {
+  const sent = new WeakMap<object, { readonly slices: Omit<SlotPin, "resets" | "sinceMs">[]; isLost: boolean }>();
+  const { write } = ConditionalLine.prototype;
+  const { take } = ProtocolBuckets.prototype;
+  const mends = [
+    replacing(
+      ConditionalLine.prototype,
+      "write",
+      async function (this: ConditionalLine, ...args: Parameters<typeof write>) {
+        const [of] = args;
+        const claims = (of.trace?.parts ?? []).filter(({ kind }) => kind === "take").map((part) => part.of);
+        for (const claim of claims) {
+          const known = sent.get(claim) ?? { slices: [], isLost: false };
+          known.slices.push(...openedBy(of));
+          sent.set(claim, known);
+        }
+        const answer = await write.apply(this, args);
+        if (answer.kind === "unknown")
+          for (const claim of claims) (sent.get(claim) as { isLost: boolean }).isLost = true;
+        return answer;
+      },
+    ),
+    replacing(
+      ProtocolBuckets.prototype,
+      "take",
+      async function (this: ProtocolBuckets, ...args: Parameters<typeof take>) {
+        const reply = await take.apply(this, args);
+        if (reply === "stale") return reply;
+        return reply.map((answer, i) => {
+          const known = sent.get(args[0][i] as Claim);
+          if (answer.kind !== "taken" || known === undefined || !known.isLost) return answer;
+          return { ...answer, ticket: endingLast(answer.ticket, known.slices) };
+        });
+      },
+    ),
+  ];
+  return () => {
+    for (const mend of mends) mend();
+  };
+}
+
+function endingLast(ticket: Ticket, slices: readonly Omit<SlotPin, "resets" | "sinceMs">[]): Ticket {
+  const pins = ticket.pins.map((pin) => {
+    if (!isSlotPin(pin)) return pin;
+    const later = slices.filter(({ limit, endMs }) => limit === pin.limit && endMs > pin.endMs);
+    const [last] = later.toSorted((a, b) => b.endMs - a.endMs);
+    return last === undefined ? pin : { ...pin, ...last };
+  });
+  return { ...ticket, pins };
+}
+
+/** The slices that a write opens. */
+function openedBy({ set }: ItemWrite): Omit<SlotPin, "resets" | "sinceMs">[] {
+  return Object.entries(set).flatMap(([name, endMs]) => {
+    const [, limit, place] = /^b_(.+)_e(\d)$/.exec(name) ?? [];
+    return limit === undefined ? [] : [{ limit, place: Number(place), endMs: Number(endMs) }];
+  });
 }

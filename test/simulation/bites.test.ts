@@ -21,7 +21,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a top-up that survives the reset": 22,
   "a top-up that is made twice for one key": 13,
   "a session window that a refused take opens": 13,
-  "a soft limit that refuses": 24,
+  "a soft limit that refuses": 45,
   "a change that is lost when another one follows": 13,
   "a bypass that debits": 37,
   "a disabled resource that admits": 32,

@@ -88,9 +88,10 @@ const LEAST: Readonly<Record<string, number>> = {
   "takes from slots": 800,
   "looks at live holds": 700,
   "slots given back": 250,
-  "slots given back too late": 60,
-  "slots renewed": 120,
-  "holds that ended by themselves": 80,
+  "slots given back too late": 40,
+  "renewals renewed": 120,
+  "slots renewed": 4,
+  "holds that ended by themselves": 60,
   "limits with all slots back": 120,
 };
 

@@ -1,13 +1,9 @@
-import { isSlotPin, PLAIN_TICKET, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
 import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
 import type { BucketStore, Claim, TakeReply } from "../../src/ports/bucket-store.ts";
-import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
-import { ConditionalLine } from "../../src/testing/conditional-line.ts";
+import type { ItemStore } from "../../src/ports/item-store.ts";
 import { withBuckets } from "../limiter/slot-judge.ts";
 import { ENGINE_MUTANTS, STORE_MUTANTS } from "../limiter/slot-mutants.ts";
 import { slotMutants } from "../protocol/slot-mutants.ts";
-import { without } from "./code-mutants.ts";
 import { inBuckets, type Mutant, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce } from "./port.ts";
 import { LIMIT_NAMES } from "./profile.ts";
@@ -54,11 +50,9 @@ export const SLOT_STORE_MUTANTS: Readonly<Record<string, Mutant>> = {
 
 /** On conditional writes. */
 export const SLOT_ITEM_MUTANTS: Readonly<Record<string, Mutant>> = {
-  "the later of two tickets": { layer: "code", caughtAs: /live until/, spoil: laterOfTwo },
   ...fromItems("an end that is rounded down", /are held until|live until/),
   ...fromItems("a take without a lower bound", /more are held than there are after a take/),
   ...fromItems("a give-back by its place alone", HELD_OTHERWISE),
-  ...fromItems("a give-back of more than the slice holds", /holds less than nothing|are held until/),
   ...fromItems("a renewal that is told and not written", HELD_OTHERWISE),
   ...fromItems("what is free cut at N", /are free and \d+ held of/),
 };
@@ -91,64 +85,4 @@ function believing(buckets: BucketStore, nowMs: number): (claim: Claim) => Claim
     if (behindMs <= 0 || holds.length === 0) return claim;
     return { ...claim, holdMs: Math.max(1, (claim.holdMs ?? Math.min(...holds)) - behindMs) };
   };
-}
-
-/** After a lost answer a take is told of the slice that ends last of those that it was sent for. */
-function laterOfTwo(): () => void {
-  const sent = new WeakMap<object, { readonly slices: Omit<SlotPin, "resets" | "sinceMs">[]; isLost: boolean }>();
-  const { write } = ConditionalLine.prototype;
-  const { take } = ProtocolBuckets.prototype;
-  const mends = [
-    without(
-      ConditionalLine.prototype,
-      "write",
-      async function (this: ConditionalLine, ...args: Parameters<typeof write>) {
-        const [of] = args;
-        const claims = (of.trace?.parts ?? []).filter(({ kind }) => kind === "take").map((part) => part.of);
-        for (const claim of claims) {
-          const known = sent.get(claim) ?? { slices: [], isLost: false };
-          known.slices.push(...openedBy(of));
-          sent.set(claim, known);
-        }
-        const answer = await write.apply(this, args);
-        if (answer.kind === "unknown")
-          for (const claim of claims) (sent.get(claim) as { isLost: boolean }).isLost = true;
-        return answer;
-      },
-    ),
-    without(
-      ProtocolBuckets.prototype,
-      "take",
-      async function (this: ProtocolBuckets, ...args: Parameters<typeof take>) {
-        const reply = await take.apply(this, args);
-        if (reply === "stale") return reply;
-        return reply.map((answer, i) => {
-          const known = sent.get(args[0][i] as Claim);
-          if (answer.kind !== "taken" || known === undefined || !known.isLost) return answer;
-          return { ...answer, ticket: endingLast(answer.ticket, known.slices) };
-        });
-      },
-    ),
-  ];
-  return () => {
-    for (const mend of mends) mend();
-  };
-}
-
-function endingLast(ticket: Ticket, slices: readonly Omit<SlotPin, "resets" | "sinceMs">[]): Ticket {
-  const pins = ticket.pins.map((pin) => {
-    if (!isSlotPin(pin)) return pin;
-    const later = slices.filter(({ limit, endMs }) => limit === pin.limit && endMs > pin.endMs);
-    const [last] = later.toSorted((a, b) => b.endMs - a.endMs);
-    return last === undefined ? pin : { ...pin, ...last };
-  });
-  return { ...PLAIN_TICKET, ...ticket, pins };
-}
-
-/** The slices that a write opens. */
-function openedBy({ set }: ItemWrite): Omit<SlotPin, "resets" | "sinceMs">[] {
-  return Object.entries(set).flatMap(([name, endMs]) => {
-    const [, limit, place] = /^b_(.+)_e(\d)$/.exec(name) ?? [];
-    return limit === undefined ? [] : [{ limit, place: Number(place), endMs: Number(endMs) }];
-  });
 }

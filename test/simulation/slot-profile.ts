@@ -12,9 +12,9 @@ const HOLDS_MS = [1_000, 4_000, 8_000, 20_000, 60_000];
 const OWN_HOLDS_MS = [1_000, 1_000, 2_000, 3_000, 30_000];
 const WINDOWS = ["*/15 * * * *", "*/2 * * * *", "0-29 * * * *", "* 9-17 * * *"];
 
-/** Every seventh world has slots, so that all others stay as they are, and the bugs that were found in them. */
+/** Two of twenty-one worlds have slots, so that all others stay as they are, and the bugs that were found in them. */
 export function hasSlots(seed: number): boolean {
-  return seed % 7 === 3;
+  return seed % 7 === 3 && seed % 3 !== 0;
 }
 
 /** The same world where some limits are on how many are at once, if it is one of those: of several numbers, and of another kind now and then. */
