@@ -3,7 +3,7 @@ import type { Amount } from "./amounts.ts";
 import type { BucketState, LimitState } from "./bucket-state.ts";
 import { findLimit, holdEndMs } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { givenBack, type Slice, sliceEndingBy } from "./holds.ts";
+import { givenBack, sliceEndingBy } from "./holds.ts";
 import { sameReset } from "./kinds/calendar.ts";
 import { isSlotPin, type PeriodPin, type QuotaPin, type SlotPin } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
@@ -47,8 +47,12 @@ export function ticketOf(
     const held = findLimit(state, name);
     if (held?.quota === undefined) continue;
     if (rulesOf(held.limit).holdsSlots) {
-      const pin = milli > 0 ? slotPinOf(held, held.slices, Math.max(nowMs, state.epochMs), holdMs) : undefined;
-      if (pin !== undefined) pins = pins === undefined ? [pin] : [...pins, pin];
+      const atMs = Math.max(nowMs, state.epochMs);
+      const slice = milli > 0 ? sliceEndingBy(held.slices, holdEndMs(held.limit, holdMs, atMs)) : undefined;
+      if (slice === undefined) continue;
+      const pin = { limit: name, place: slice.place, endMs: slice.endMs, resets: held.quota.resets, sinceMs: atMs };
+      // An array that grows by pushing takes room for seventeen.
+      pins = pins === undefined ? [pin] : [...pins, pin];
       continue;
     }
     const { windowStartMs, resets } = held.quota;
@@ -59,18 +63,6 @@ export function ticketOf(
     if (windowStartMs !== undefined && windowStartMs >= nowMs) opened = [...(opened ?? []), name];
   }
   return pins === undefined ? PLAIN_TICKET : { pins, overdrawn: NONE, opened: opened ?? NONE, shadowed: NONE };
-}
-
-/** In which slice slots of a limit are held that were taken at an instant, by the slices right after. */
-export function slotPinOf(
-  { name, limit, quota }: Pick<LimitState, "name" | "limit" | "quota">,
-  slices: readonly Slice[],
-  atMs: number,
-  holdMs: number | undefined,
-): SlotPin | undefined {
-  const slice = sliceEndingBy(slices, holdEndMs(limit, holdMs, atMs));
-  if (slice === undefined || quota === undefined) return undefined;
-  return { limit: name, place: slice.place, endMs: slice.endMs, resets: quota.resets, sinceMs: atMs };
 }
 
 /**

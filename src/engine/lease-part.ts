@@ -56,18 +56,8 @@ export class SinglePart implements LeasePart {
     return isOfSlots(this.#answer.ticket);
   }
 
-  /** The slots that were taken, as they are given back. */
-  get slots(): SlotsTaken {
-    const { ticket } = this.#answer;
-    const { bucket, set, origin, access, place } = this.#link;
-    // Where it was found, as well: so it is not looked up again.
-    const held: Held & PlacedBucket = { bucket, set, origin, ticket, bypass: access === "bypass", place };
-    return { helds: [held], amounts: [slotsOf(ticket, this.#take)] };
-  }
-
-  /** The shortest time that slots of it are held for without a renewal; `Infinity` where none are. */
-  get shortestHoldMs(): number {
-    return shortestOf(this.#answer.ticket, this.#link.set.limits, undefined, this.takenAtMs);
+  get asTaken(): TakenPart {
+    return { link: this.#link, take: this.#take, ticket: this.#answer.ticket, holdMs: undefined };
   }
 
   get isShadowed(): boolean {
@@ -93,43 +83,52 @@ export function hasSlots(part: LeasePart): boolean {
   return false;
 }
 
-/** Slots by bucket, with what gives them back. */
+/** What was taken from one bucket, and what gives it back. */
+interface TakenPart {
+  readonly link: ChainLink;
+  readonly take: readonly Amount[];
+  readonly ticket: Ticket;
+  /** How long the request holds slots, where it says so. */
+  readonly holdMs: number | undefined;
+}
+
+function takenIn(part: LeasePart): readonly TakenPart[] {
+  if (part instanceof SinglePart) return [part.asTaken];
+  const asked = part.demands.filter(({ take }) => take.length > 0);
+  return part.taken.map(({ ticket }, i) => {
+    const { link, take, holdMs } = asked[i] as Demand;
+    return { link, take, ticket, holdMs };
+  });
+}
+
+/** Slots, as they are given back: one list of amounts for each of `helds`. */
 interface SlotsTaken {
   readonly helds: readonly Held[];
-  /** One list for each of them. */
   readonly amounts: readonly (readonly Amount[])[];
 }
 
-/** The slots that were taken for a lease, as they are given back. */
+/** The slots that were taken for a lease. */
 export function slotsTaken(part: LeasePart): SlotsTaken {
-  if (part instanceof SinglePart) return part.slots;
-  const asked = part.demands.filter(({ take }) => take.length > 0);
-  const shares = part.taken.flatMap(({ ticket: whole }, i) => {
-    const { link, take } = asked[i] as Demand;
-    return byPeriod(whole, take).map(({ ticket, amounts }) => ({ link, ticket, amounts }));
-  });
+  // The shortest way takes from one period.
+  if (part instanceof SinglePart) return slotsOfOne(part.asTaken);
+  const shares = takenIn(part).flatMap((one) => byPeriod(one.ticket, one.take).map((share) => ({ ...one, ...share })));
   return {
     helds: shares.map(({ link, ticket }) => heldOf(link, ticket)),
     amounts: shares.map(({ ticket, amounts }) => slotsOf(ticket, amounts)),
   };
 }
 
-/** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
-export function shortestHoldMs(part: LeasePart): number {
-  if (part instanceof SinglePart) return part.shortestHoldMs;
-  const asked = part.demands.filter(({ take }) => take.length > 0);
-  const times = part.taken.map(({ ticket }, i) => {
-    const { set, holdMs } = asked[i] as Demand;
-    return shortestOf(ticket, set.limits, holdMs, part.takenAtMs);
-  });
-  return Math.min(...times);
+function slotsOfOne({ link, take, ticket }: TakenPart): SlotsTaken {
+  return { helds: [heldOf(link, ticket)], amounts: [slotsOf(ticket, take)] };
 }
 
-function shortestOf({ pins }: Ticket, limits: readonly Limit[], ownMs: number | undefined, takenAtMs: number): number {
+/** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
+export function shortestHoldMs(part: LeasePart): number {
   let shortestMs = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < pins.length; i++) {
-    const pin = pins[i];
-    if (isSlotPin(pin)) shortestMs = Math.min(shortestMs, slotHoldMs(pin, limits, ownMs, takenAtMs));
+  for (const { link, ticket, holdMs } of takenIn(part)) {
+    for (const pin of ticket.pins) {
+      if (isSlotPin(pin)) shortestMs = Math.min(shortestMs, slotHoldMs(pin, link.set.limits, holdMs, part.takenAtMs));
+    }
   }
   return Math.max(0, shortestMs);
 }
@@ -149,9 +148,9 @@ export function slotHoldMs(
   return ms;
 }
 
-/** A level of the lease as a store needs to see it. */
-export function heldOf({ bucket, set, origin, access }: ChainLink, ticket: Ticket): Held {
-  return { bucket, set, origin, ticket, bypass: access === "bypass" };
+/** A level of the lease as a store needs to see it, and where the store found it. */
+export function heldOf({ bucket, set, origin, access, place }: ChainLink, ticket: Ticket): Held & PlacedBucket {
+  return { bucket, set, origin, ticket, bypass: access === "bypass", place };
 }
 
 function isOfSlots({ pins }: Ticket): boolean {

@@ -159,6 +159,8 @@ export abstract class LeaseResource<Measure extends string = string> {
       );
       throw closed(this.core.status);
     }
+    // What it held so far is looked after from its own beginning, what comes now from now on.
+    this.core.keepsLater?.now();
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
       const ticket = tickets[i] as Ticket;
@@ -166,7 +168,6 @@ export abstract class LeaseResource<Measure extends string = string> {
       notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
-    this.core.keepsLater?.now();
     this.core.holds?.taken();
   }
 

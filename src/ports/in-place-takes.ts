@@ -36,8 +36,8 @@ export interface TakenInPlace extends TakenAnswer {
 }
 
 /**
- * The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. One with slots has, after the
- * tokens of all limits, the slices of each.
+ * The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. One with slots has the
+ * slices of each limit after its tokens.
  */
 export type TokensLeft = number | readonly (number | readonly Slice[])[];
 

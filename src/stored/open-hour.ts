@@ -34,7 +34,10 @@ type Names = readonly { readonly name: string }[];
 
 /** `room`: for how many counts. */
 export function emptyHour(room: number, nowMs: number): OpenHour {
-  return { hourMs: hourOf(nowMs), requests: 0, counted: new Array<number>(room).fill(Number.NaN) };
+  // Pushed, for an array that is made by its length counts as one with holes, and so do all copies of it.
+  const counted: number[] = [];
+  for (let i = 0; i < room; i++) counted.push(Number.NaN);
+  return { hourMs: hourOf(nowMs), requests: 0, counted };
 }
 
 /** The hour with the amounts counted; `left` are the counts that do not belong into it, or no longer. `names`: what it counts, in order. */

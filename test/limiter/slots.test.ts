@@ -123,6 +123,24 @@ for (const [name, openStore] of EVERY_STORE) {
       without.keep();
     });
 
+    test("slots that a kept lease takes later, on another level, are renewed from then on", async (t) => {
+      const { limiter, clock } = await open(t, [parallel(1)]);
+      await limiter.createEntity({ id: "org" });
+      await limiter.createEntity({ id: ask.entityId, parentId: "org", cascade: true });
+      await limiter.setLimits("org", [Limit.concurrent("gpu", 1, { holdMs: 3_000 })], { resource: "gpt-4" });
+      const lease = await limiter.acquire(one);
+      lease.keep();
+      await clock.advance(10_000);
+      await lease.consume({ gpu: 1 });
+      const gpus = async () => (await limiter.available({ entityId: "org", resource: "gpt-4" }))[0]?.available;
+      for (let seconds = 0; seconds < 12; seconds++) {
+        await clock.advance(1_000);
+        assert.deepEqual([await gpus(), await free(limiter), lease.degraded], [0, 0, false], `second ${seconds}`);
+      }
+      await lease.settle();
+      assert.deepEqual([await gpus(), await free(limiter)], [1, 1]);
+    });
+
     test("the signal of a lease that nobody renews is aborted at seven eighths of its hold", async (t) => {
       const { limiter, clock } = await open(t, [parallel(1)]);
       const lease = await limiter.acquire(one);

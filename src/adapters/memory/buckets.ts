@@ -339,7 +339,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   /** Undefined where calls on the state change more than can be written in place. */
   #ownedOf(cell: BucketCell, state: BucketState): OwnedState | undefined {
     if (!mayBeOwned(state)) return undefined;
-    const owned = new OwnedState(cell, state);
+    const owned = new OwnedState(cell, state, this.#calendar);
     // Looking at its state ends the ownership, so it begins after that.
     cell.state = owned.state;
     cell.owned = owned;

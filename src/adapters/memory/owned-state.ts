@@ -1,15 +1,8 @@
 import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
-import {
-  hasSlots,
-  isSlotPin,
-  PLAIN_TICKET,
-  pinOf,
-  type SlotPin,
-  slotPinOf,
-  type Ticket,
-} from "../../domain/give-back.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { hasSlots, isSlotPin, PLAIN_TICKET, pinOf, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import { givenBack, type Slice, taken } from "../../domain/holds.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { isHard } from "../../domain/limit.ts";
@@ -51,13 +44,15 @@ export class OwnedState implements TakenInPlace, SharedState {
   readonly shadowed = PLAIN_TICKET.shadowed;
   readonly #owner: Owner;
   readonly #state: OwnedBucket;
+  readonly #calendar: Calendar;
   readonly #hasSlots: boolean;
   /** How long slots of each limit were held that were given back last. */
   #times: { readonly limit: string; milli: number }[] | undefined;
 
   /** The state must be as `mayBeOwned` asks. */
-  constructor(owner: Owner, state: BucketState) {
+  constructor(owner: Owner, state: BucketState, calendar: Calendar) {
     this.#owner = owner;
+    this.#calendar = calendar;
     this.#hasSlots = !state.plain;
     this.#state = { ...state, limits: state.limits.map((limit) => ({ ...limit })) };
   }
@@ -82,12 +77,12 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
   stateWith(left: TokensLeft): BucketState {
-    const count = this.#state.limits.length;
-    const limits = this.#state.limits.map((held, i) => ({
-      ...held,
-      tokensMilli: typeof left === "number" ? left : (left[i] as number),
-      slices: this.#hasSlots ? slicesOf(left, count + i) : held.slices,
-    }));
+    const at = typeof left === "number" ? undefined : left;
+    const limits = this.#state.limits.map((held, i) =>
+      this.#hasSlots
+        ? { ...held, tokensMilli: at?.[2 * i] as number, slices: at?.[2 * i + 1] as readonly Slice[] }
+        : { ...held, tokensMilli: (at?.[i] ?? left) as number },
+    );
     return { ...this.#state, limits };
   }
 
@@ -100,21 +95,12 @@ export class OwnedState implements TakenInPlace, SharedState {
     return new TakenSlots(this, amounts, atMs);
   }
 
-  /** The ticket of a take of slots at an instant that left these tokens and slices. */
-  ticketOf(amounts: readonly Amount[], atMs: number, left: TokensLeft): Ticket {
-    const { limits } = this.#state;
-    let pins: readonly SlotPin[] | undefined;
-    for (let a = 0; a < amounts.length; a++) {
-      const { limit: name, milli } = amounts[a] as Amount;
-      const i = indexOf(limits, name, a);
-      const held = i < 0 || milli <= 0 ? undefined : (limits[i] as OwnedLimit);
-      if (held?.quota === undefined) continue;
-      const pin = slotPinOf(held, slicesOf(left, limits.length + i), atMs, undefined);
-      if (pin !== undefined) pins = pins === undefined ? [pin] : [...pins, pin];
-    }
-    if (pins === undefined) return PLAIN_TICKET;
-    const { overdrawn, opened, shadowed } = PLAIN_TICKET;
-    return { pins, overdrawn, opened, shadowed };
+  /**
+   * The ticket of a take of slots. It may be made later: the slices of a state that is owned only come and grow, so that each hold is found
+   * where it went.
+   */
+  ticketOf(amounts: readonly Amount[], atMs: number): Ticket {
+    return ticketOf(this.#state, amounts, atMs, this.#calendar);
   }
 
   /**
@@ -201,7 +187,7 @@ class TakenSlots implements TakenInPlace {
   }
 
   get ticket(): Ticket {
-    this.#ticket ??= this.#owned.ticketOf(this.#amounts, this.#atMs, this.#left);
+    this.#ticket ??= this.#owned.ticketOf(this.#amounts, this.#atMs);
     return this.#ticket;
   }
 
@@ -243,17 +229,11 @@ export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, no
   return !knowsMore(origin, state.origin);
 }
 
-function slicesOf(left: TokensLeft, at: number): readonly Slice[] {
-  return (left as readonly unknown[])[at] as readonly Slice[];
-}
-
-// Literals for one limit and for two, as above.
 function slotsLeft(limits: readonly OwnedLimit[]): TokensLeft {
-  const one = limits[0] as OwnedLimit;
+  const [one, other] = limits as readonly [OwnedLimit, OwnedLimit];
   if (limits.length === 1) return [one.tokensMilli, one.slices];
-  const other = limits[1] as OwnedLimit;
-  if (limits.length === 2) return [one.tokensMilli, other.tokensMilli, one.slices, other.slices];
-  return [...limits.map(({ tokensMilli }) => tokensMilli), ...limits.map(({ slices }) => slices)];
+  if (limits.length === 2) return [one.tokensMilli, one.slices, other.tokensMilli, other.slices];
+  return limits.flatMap(({ tokensMilli, slices }) => [tokensMilli, slices]);
 }
 
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
