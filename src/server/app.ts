@@ -40,6 +40,7 @@ export function makeApp(options: AppOptions): Respond {
     const { headers, method } = request;
     const requestId = safeId(headers.get("x-request-id")) ?? newRequestId();
     const fields: Record<string, string> = { "x-request-id": requestId };
+    let isRouted = false;
     try {
       const path = pathOf(request.url);
       // Probes of clusters and load balancers send the address of their target; a page that does learns nothing.
@@ -55,10 +56,12 @@ export function makeApp(options: AppOptions): Respond {
           return responseOf({ status: 204, headers: preflightFields(origin) }, fields);
         }
       }
+      isRouted = true;
       const answer = await inflight.run(BODY_MS, (underway) => run(request, { gate, requestId, underway, cutOff }));
       return sent(method, responseOf(answer, fields));
     } catch (error) {
-      return sent(method, responseOf(failed(options, error, requestId, request), fields));
+      const response = responseOf(failed(options, error, requestId, request), fields);
+      return isRouted ? sent(method, response) : response;
     }
   };
 }
