@@ -65,7 +65,9 @@ function ofOtherSlots(old: LimitState, limit: Limit, atMs: number, calendar: Cal
   const full = { ...fullLimit(limit, true, atMs, calendar, old.part), slices, rememberUntilMs };
   if (rules.holdsSlots) {
     const tokensMilli = full.terms.capacityMilli - heldMilli(slices);
-    return { ...full, tokensMilli, quota: { ...NO_MARKS, resets } };
+    // What was told of slots stays told, whatever their number is.
+    const told = old.told === undefined || !sameRule(old.limit, limit) ? {} : { told: old.told };
+    return { ...full, tokensMilli, quota: { ...NO_MARKS, resets }, ...told };
   }
   // It was spent before it became concurrent, and no earlier rule has filled it since.
   const tokensMilli = rememberUntilMs > atMs ? 0 : full.tokensMilli;

@@ -169,6 +169,10 @@ export function thresholdsContract(suite: Suite): void {
     await place.giveBack(eight, ticket, { parallel: 8 }, T0 + 2);
     await place.take([claim("a", slots, { parallel: 8 })], T0 + 3);
     assert.deepEqual(await told.now(), ["parallel 80"]);
+    // Another number of slots is no other limit: what was told stays told.
+    const more = [Limit.concurrent("parallel", 11, { notifyAt: [80] })];
+    await place.take([claim("a", more, { parallel: 1 }, { origin: { asOfMs: T0 + 4, generation: null } })], T0 + 4);
+    assert.deepEqual(await told.now(), []);
   });
 
   story("debits are told; refusals, bypasses and purchases are not", async (place) => {
