@@ -13,7 +13,7 @@ import { openFor } from "./stores.ts";
 import { MARK_MUTANTS } from "./threshold-mutants.ts";
 import { WHOLE_MUTANTS } from "./whole-mutants.ts";
 
-const SEEDS = 900;
+const SEEDS = 600;
 
 test("over five hundred worlds of single-item conditional writes keep the promise at every step", async () => {
   const broken: SeedReport[] = [];

@@ -19,7 +19,8 @@ export function hasSlots(seed: number): boolean {
 
 /** The same world where some limits are on how many are at once, if it is one of those: of several numbers, and of another kind now and then. */
 export function withSlots(seed: number, profile: Profile): Profile {
-  if (!hasSlots(seed)) return profile;
+  // Trillions of slots are not held: what a soft limit is owed beyond the largest number is not counted, so no give-back belongs to it.
+  if (!hasSlots(seed) || profile.large) return profile;
   const random = new SeededRandom(seed + 2 ** 47);
   const { weights, levels, measures, momentMs } = profile;
   const others = profile.palette.length === 0 ? drawPalette(random, profile) : profile.palette;
