@@ -168,9 +168,16 @@ export function renewed(state: LimitState, atMs: number, calendar: Calendar): Li
   const part = grantedAnew(state.part);
   const terms = termsAt(state.limit, 0, atMs, calendar, part);
   const quota = state.quota && renewedMarks(state.quota, part);
-  // What is full again can be told again.
+  // Another period tells anew. What refills has none: the next take that sees how little is used takes its mark back.
   const { told: _, ...untold } = state;
-  return { ...untold, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+  return {
+    ...(quota === undefined ? state : untold),
+    part,
+    terms,
+    tokensMilli: terms.capacityMilli,
+    remainder: 0,
+    quota,
+  };
 }
 
 /**

@@ -307,6 +307,26 @@ export function thresholdsContract(suite: Suite): void {
     assert.deepEqual(await told.now(), [], "50 was told, and 80 includes it");
   });
 
+  story("what refills and was reset by hand is told again once it was seen ten points below, too", async (place) => {
+    const told = listening(place);
+    const given = (generation: number, capacity: number) => (tokens: number) =>
+      claim(
+        "a",
+        [Limit.perDay("rpd", capacity, { notifyAt: [80] })],
+        { rpd: tokens },
+        { origin: { asOfMs: T0, generation } },
+      );
+    await place.take([given(1, 100)(90)], T0);
+    assert.deepEqual(await told.now(), ["rpd 80"]);
+    // 10 are all that there is room for: they are what it has of 100 again.
+    await place.reset(given(2, 10)(0), undefined, T0 + 1);
+    await place.take([given(3, 100)(1)], T0 + 2);
+    assert.deepEqual(await told.now(), [], "no take saw less than 90 used");
+    await place.reset(given(3, 100)(0), ["rpd"], T0 + 3);
+    await place.take([given(3, 100)(80)], T0 + 4);
+    assert.deepEqual(await told.now(), ["rpd 80"]);
+  });
+
   story("what is deleted and made anew tells anew", async (place) => {
     const told = listening(place);
     await place.create({ id: "a" });

@@ -153,8 +153,9 @@ export class ThresholdLedger {
 }
 
 /** Once for each time that it was reached since it was seen ten points below. */
-function refilling(kept: Kept, { limit, resetsBefore }: LimitState, isReached: boolean, isLow: boolean): void {
-  const rule = `${kindOf(limit)} ${resetsBefore}`;
+function refilling(kept: Kept, { limit, quota, resetsBefore }: LimitState, isReached: boolean, isLow: boolean): void {
+  // The number of its beginning tells whether it went by another rule meanwhile, also where nobody took from it then.
+  const rule = `${kindOf(limit)} ${quota?.resets ?? resetsBefore}`;
   if (isLow || rule !== kept.rule) kept.isArmed = true;
   kept.rule = rule;
   if (!isReached || !kept.isArmed) return;
