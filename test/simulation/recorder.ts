@@ -335,7 +335,16 @@ export class Recorder {
     this.#ended(slots, nowMs);
   }
 
-  /** Of what is given back; also where the bucket was full and is forgotten, as long as its usage is kept. */
+  /** Of what is given back to a bucket that was full and is forgotten: it is counted as long as there is usage of the bucket. */
+  #countBackToNone(held: Held, amounts: readonly Amount[], context: CreditContext): void {
+    const known = this.usage.knows(held.bucket);
+    if (known === "surely") this.#countBack(held, amounts, context);
+    if (known !== "perhaps") return;
+    this.#journal.count("give-backs that usage perhaps knows");
+    this.usage.perhapsGivenBack(held.bucket, uncountedOf(held, amounts, context), context.nowMs, held.bypass);
+  }
+
+  /** Of what is given back. */
   #countBack(held: Held, amounts: readonly Amount[], context: CreditContext): void {
     const { bucket, bypass } = held;
     const { nowMs } = context;
@@ -378,7 +387,7 @@ export class Recorder {
     if (reply.kind === "gone") {
       if (model !== undefined) this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
       call.operation?.gone.add(held.bucket.id);
-      if (this.usage.knows(held.bucket)) this.#countBack(held, amounts, context);
+      this.#countBackToNone(held, amounts, context);
       return;
     }
     if (reply.kind !== "applied") {

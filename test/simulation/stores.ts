@@ -30,7 +30,7 @@ export interface Opened {
 }
 
 /** What limits of every store may say besides rates. */
-const BEYOND_RATES = { tells: true, holds: true, shadows: true } as const;
+export const BEYOND_RATES = { tells: true, holds: true, shadows: true } as const;
 
 /** A new, empty store for a seed. */
 export function openFor(kind: StoreKind, seed: number): Opened {

@@ -29,6 +29,8 @@ export class UsageLedger {
   readonly #openMs = new Map<string, number>();
   /** Buckets of which it is not known when an hour was opened: of those, only what all hours say together is certain. */
   readonly #doubted = new Set<string>();
+  /** What was given back where nobody can say whether it was counted. */
+  #perhapsBack: { readonly hour: HourKey; readonly what: string; readonly milli: bigint }[] = [];
   /** Buckets of which it is not known for how long slots were held. */
   readonly #untimed = new Set<string>();
   #latestMs = Number.NEGATIVE_INFINITY;
@@ -102,9 +104,24 @@ export class UsageLedger {
     addTo(this.#hourOf(bucket, nowMs), limit + HELD, milliMs);
   }
 
-  #hourOf({ id, entityId, resource }: BucketKey, nowMs: number): Hour {
+  /** It was given back to a bucket that is forgotten, and whether the store still had usage of the bucket is not known. */
+  perhapsGivenBack(bucket: BucketKey, amounts: readonly Amount[], nowMs: number, bypass: boolean): void {
+    const hour = { entityId: bucket.entityId, resource: bucket.resource, hourMs: this.#hourMsOf(bucket, nowMs) };
+    for (const { limit, milli } of amounts) {
+      for (const what of bypass ? [limit, `${limit} bypassed`] : [limit]) {
+        this.#perhapsBack.push({ hour, what, milli: BigInt(milli) });
+      }
+    }
+  }
+
+  #hourMsOf({ id }: BucketKey, nowMs: number): number {
     const ownMs = hourOf(nowMs);
-    const hourMs = this.#late === "in their own hour" ? ownMs : Math.max(ownMs, this.#openMs.get(id) ?? ownMs);
+    return this.#late === "in their own hour" ? ownMs : Math.max(ownMs, this.#openMs.get(id) ?? ownMs);
+  }
+
+  #hourOf(bucket: BucketKey, nowMs: number): Hour {
+    const { entityId, resource } = bucket;
+    const hourMs = this.#hourMsOf(bucket, nowMs);
     const key = `${hourMs}\n${entityId}\n${resource}`;
     const hour = this.#hours.get(key) ?? {
       entityId,
@@ -118,12 +135,18 @@ export class UsageLedger {
     return hour;
   }
 
-  /** Whether an hour of a bucket is still kept: then what is given back is counted, also where the bucket itself is forgotten. */
-  knows({ entityId, resource }: BucketKey): boolean {
-    const keptFromMs = this.#latestMs - this.#keptMs;
-    return [...this.#hours.values()].some(
-      (hour) => hour.entityId === entityId && hour.resource === resource && hour.hourMs + HOUR_MS > keptFromMs,
-    );
+  /**
+   * Whether the store has usage of a bucket: then what is given back is counted, also where the bucket itself is forgotten. Hours that it
+   * need not keep any more go when it comes to that, so by those alone it perhaps has.
+   */
+  knows({ entityId, resource }: BucketKey): "surely" | "perhaps" | "not" {
+    const hours = [...this.#hours.values()].filter((one) => one.entityId === entityId && one.resource === resource);
+    if (hours.length === 0) return "not";
+    return hours.some((hour) => this.#isKept(hour)) ? "surely" : "perhaps";
+  }
+
+  #isKept({ hourMs }: HourKey): boolean {
+    return hourMs + HOUR_MS > this.#latestMs - this.#keptMs;
   }
 
   /** A request that is as if it had never been had left a limit below zero (`rpm overdrawn`), or passed by one (`rpm passed by`). */
@@ -138,19 +161,19 @@ export class UsageLedger {
 
   forgetWhere(isForgotten: (hour: { readonly entityId: string; readonly hourMs: number }) => boolean): void {
     this.#hours = new Map([...this.#hours].filter(([, hour]) => !isForgotten(hour)));
+    this.#perhapsBack = this.#perhapsBack.filter(({ hour }) => !isForgotten(hour));
   }
 
   /** Where hourly snapshots differ from what was applied; those of nothing at all may be there or not. */
   problems(snapshots: readonly UsageSnapshot[]): string[] {
-    const [due, told] = [new Map<string, bigint>(), new Map<string, bigint>()];
+    const [due, told, perhapsBack] = [1, 2, 3].map(() => new Map<string, bigint>()) as [Sums, Sums, Sums];
     const inexact = new Set<string>();
-    const add = (sums: Map<string, bigint>, name: string, milli: bigint) =>
-      sums.set(name, (sums.get(name) ?? 0n) + milli);
+    const add = (sums: Sums, name: string, milli: bigint) => sums.set(name, (sums.get(name) ?? 0n) + milli);
     const nameOf = (hour: HourKey, what: string) =>
       this.#doubted.has(bucketKey(hour.entityId, hour.resource).id) ? nameIn(hour, what) : hourName(hour, what);
     const keptFromMs = this.#latestMs - this.#keptMs;
-    this.forgetWhere(({ hourMs }) => hourMs + HOUR_MS <= keptFromMs);
     for (const hour of this.#hours.values()) {
+      if (!this.#isKept(hour)) continue;
       // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
       for (const [limit, gross] of hour.gross) if (gross > MOST_MILLI) inexact.add(nameOf(hour, limit));
       for (const [limit, milli] of hour.milli) add(due, nameOf(hour, limit), milli);
@@ -158,6 +181,10 @@ export class UsageLedger {
       for (const limit of hour.milli.keys()) if (!isTimed && limit.endsWith(HELD)) inexact.add(nameOf(hour, limit));
       add(due, nameOf(hour, "requests"), BigInt(hour.requests));
     }
+    for (const { hour, what, milli } of this.#perhapsBack) {
+      if (this.#isKept(hour)) add(perhapsBack, nameOf(hour, what), milli);
+    }
+    for (const [name, milli] of perhapsBack) if (milli > MOST_MILLI) inexact.add(name);
     for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
       const { entityId, resource, windowStartMs, counters, overdrafts, wouldRefuse, bypassed, heldMs, requests } =
         snapshot;
@@ -179,10 +206,13 @@ export class UsageLedger {
     const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));
     return [...names].flatMap((name) => {
       const [is, must] = [told.get(name) ?? 0n, due.get(name) ?? 0n];
-      return is === must ? [] : [`usage of ${name} is ${is}, not ${must}`];
+      const least = must - (perhapsBack.get(name) ?? 0n);
+      return is >= least && is <= must ? [] : [`usage of ${name} is ${is}, not ${must}`];
     });
   }
 }
+
+type Sums = Map<string, bigint>;
 
 interface HourKey {
   readonly entityId: string;
