@@ -162,6 +162,9 @@ export const NO_PAST: Past = {
   brim: 0n,
 };
 
+/** Of a limit that goes on from what a store has: which rules it went by before is the store's to say. */
+export const UNKNOWN_PAST: Past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
+
 /** Whatever it holds, until then it is not as if it had never been. */
 export function pastUntil(atMs: number): Past {
   return { filledAtMs: atMs, filledByMs: atMs, brim: BigInt(Number.MAX_SAFE_INTEGER) };
