@@ -102,13 +102,17 @@ function isOnAt({ untilMs, windowStartMs }: ModelPeriod, limit: Limit, atMs: num
   return resetAfter(limit, atMs, calendar) === untilMs;
 }
 
-/** The periods of a limit that go on at an earlier instant: its own, if it was under way then, or one in its place. */
+/**
+ * The periods of a limit that go on at an earlier instant: its own, if it was under way then, or one in its place. Of slots always another:
+ * by the clock that was ahead holds may have ended whose tickets are out, and what they name may be somebody else's now.
+ */
 export function periodsSetBack(
   { limit, period }: { readonly limit?: Limit; readonly period?: ModelPeriod | undefined } = {},
   atMs: number,
   calendar: Calendar,
 ): readonly ModelPeriod[] {
   if (limit === undefined || period === undefined) return [];
+  if (limit.holdMs !== undefined) return [inPlaceOf(period, limit, atMs, calendar)];
   if (isOnAt(period, limit, atMs, calendar)) return [period];
   period.isEarly = true;
   return [inPlaceOf(period, limit, atMs, calendar)];
@@ -157,6 +161,9 @@ export const NO_PAST: Past = {
   filledByMs: Number.NEGATIVE_INFINITY,
   brim: 0n,
 };
+
+/** Of a limit that goes on from what a store has: which rules it went by before is the store's to say. */
+export const UNKNOWN_PAST: Past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
 
 /** Whatever it holds, until then it is not as if it had never been. */
 export function pastUntil(atMs: number): Past {

@@ -2,7 +2,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { ModelLimit, type WriteKind } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
-import { goneOn, type ModelPeriod, NO_PAST, periodBegun } from "./model-period.ts";
+import { goneOn, type ModelPeriod, NO_PAST, periodBegun, UNKNOWN_PAST } from "./model-period.ts";
 import type { ModelPart } from "./model-terms.ts";
 
 /** At most N at once, the slow way: N without what is held, each hold until the end that its holder was told. */
@@ -94,6 +94,7 @@ export function seededSlots(
   calendar: Calendar,
 ): ModelLimit {
   const slots = new ModelSlots(limit, atMs, calendar, part);
+  slots.past = UNKNOWN_PAST;
   Object.assign(slots.period, goneOn(before.filter(({ rule }) => rule === slots.period.rule)));
   return slots;
 }

@@ -18,6 +18,7 @@ import {
   periodBegun,
   periodEnd,
   ruleOf,
+  UNKNOWN_PAST,
   type WriteKind,
 } from "./model-period.ts";
 import {
@@ -84,8 +85,7 @@ export class ModelLimit extends ModelStanding {
     const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before } = seed;
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
     model.#toppedUp = BigInt(toppedUpMilli);
-    // Which rules it went by before is the store's to say.
-    model.past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
+    model.past = UNKNOWN_PAST;
     const begun = model.#begun();
     const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
     model.#period = { ...begun, ...goneOn(same), windowStartMs, allowed: BigInt(tokensMilli) };

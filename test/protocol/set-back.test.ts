@@ -83,3 +83,18 @@ test("a quota is not emptied because a clock was ahead of a window of its schedu
   assert.ok(await place.grants(take(7), T0 + 4_000));
   assert.equal(await place.grants(take(1), T0 + 5_000), false);
 });
+
+test("a slot that ended by a clock ahead, and was taken by it, is freed by its own end only", async () => {
+  // Of a length at which what is held on ends just when the ticket of before says.
+  const alone = Kinds.concurrent("alone", 1, { holdMs: 44_000 });
+  const { clock, place, take, right, wrong } = await takenAhead(alone, 1, 120_000);
+  await place.giveBack(take(1), right, { alone: 1 }, T0 + 3_000);
+  assert.equal((await place.renew(take(1), right, { alone: 1 }, T0 + 3_000)).kind, "lost");
+  assert.equal((await place.renew(take(1), wrong, { alone: 1 }, T0 + 3_000)).kind, "lost");
+  assert.equal(await place.grants(take(1), T0 + 4_000), false, "one who was told of another beginning freed it");
+  clock.set(T0 + 46_000);
+  assert.ok(
+    await place.grants(take(1), clock.now()),
+    "held for longer than a hold that began when the epoch was set back",
+  );
+});

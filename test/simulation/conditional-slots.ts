@@ -135,10 +135,7 @@ export function slotsBack(
   const held = of as Held;
   for (const { limit: name, pin, milli } of inSlices(held.ticket, [amount])) {
     const limit = model.limit(name);
-    const isHeld =
-      limit instanceof ModelSlots &&
-      calls.pinsOf(held, name).some(({ period }) => limit.isOf(period) !== "no") &&
-      limit.held.has(pin.endMs, milli);
+    const isHeld = limit instanceof ModelSlots && isOfBeginning(limit, held, calls) && limit.held.has(pin.endMs, milli);
     journal.count(isHeld ? "slots given back" : "slots given back too late");
     if (!isHeld) continue;
     limit.write("credit", milli, trace.readingMs, { endMs: pin.endMs });
@@ -152,13 +149,14 @@ export function slotsRenewed(
   model: ModelBucket,
   { of, amounts }: Pick<Part, "of" | "amounts">,
   { trace, after, key }: { readonly trace: WriteTrace; readonly after: Item; readonly key: ItemKey },
-  { usage, journal }: SlotUse,
+  { usage, calls, journal }: SlotUse,
 ): string[] {
   const held = of as Held;
   const atMs = Math.max(trace.readingMs, model.epochMs);
   return inSlices(held.ticket, amounts).flatMap(({ limit: name, pin, milli }) => {
     const limit = model.limit(name);
     if (!(limit instanceof ModelSlots)) return [`slots of ${name} were renewed, and it has none`];
+    if (!isOfBeginning(limit, held, calls)) return [`slots of ${name} were renewed that are of another beginning`];
     if (!limit.held.renew(pin.endMs, milli, limit.endFor(atMs, held.holdMs)))
       return [`slots of ${name} were renewed that are held no more`];
     const isMoved = limit.held.latestEndMs !== pin.endMs;
@@ -167,6 +165,11 @@ export function slotsRenewed(
     if (isMoved) usage.held(key.bucket, name, BigInt(milli) * ms, Number(after.uh) * HOUR_MS);
     return [];
   });
+}
+
+/** Whether slots were taken since the limit began anew: after a reset, or an epoch that was set back, those of before mean nothing. */
+function isOfBeginning(limit: ModelSlots, held: Held, calls: ConditionalCalls): boolean {
+  return calls.pinsOf(held, limit.limit.name).some(({ period }) => limit.isOf(period) !== "no");
 }
 
 /** Holds that ended by themselves with a write: usage has each for its whole time. */
