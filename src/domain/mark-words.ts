@@ -82,24 +82,41 @@ export function toldText({ told }: LimitState, { period }: Use): string | undefi
   return told === undefined ? undefined : markText({ percent: told, period });
 }
 
+/** What the item of shard 0 says to somebody who has a use to tell. */
+interface MarksMet {
+  readonly now: unknown;
+  /** The mark as the use itself met it. */
+  readonly seen: unknown;
+  /** The period that was last taken from. Absent: not known, or not asked. */
+  readonly last?: string | undefined;
+}
+
 /**
- * What is to be told of a use by what the item of shard 0 says; undefined: nothing, and the mark stays. `seen`: the mark as the
- * use itself met it. A mark of another period that has come since is of a later one: that of this use is over, and no mark is taken
- * back for it.
+ * What is to be told of a use; undefined: nothing, and the mark stays. A mark of another period that has come since may be of a later
+ * one: that of this use is over then, and no mark is taken back for it. Or somebody was late with a mark of an earlier one.
  */
 export function dueOf(
   { limit }: Pick<LimitState, "limit">,
   { used, period }: Use,
-  marks: { readonly now: unknown; readonly seen: unknown },
+  { now, seen, last }: MarksMet,
 ): Crossing | undefined {
-  const mark = markIn(marks.now);
+  const mark = markIn(now);
   const isOfPeriod = mark?.period === period;
-  if (!isOfPeriod && marks.now !== marks.seen) return undefined;
+  const isReplaced = isOfPeriod || now === seen || (mark !== undefined && isEarlier(mark, period, last));
+  if (!isReplaced) return undefined;
   const told = isOfPeriod ? mark.percent : 0;
   const due = crossing(limit.notifyAt ?? NONE, told, used, rulesOf(limit));
   // A mark is only taken back for a percentage that can be told again.
   const isRearmed = limit.notifyAt?.some((percent) => percent <= told && percent > due.told) ?? false;
   return due.tell.length === 0 && !isRearmed ? undefined : due;
+}
+
+/** Nothing is told of a period that nobody has taken from yet: while a period lasts, marks of others are of earlier ones. */
+function isEarlier(mark: Mark, period: string, last: string | undefined): boolean {
+  if (period === last) return true;
+  const [its, itsResets] = mark.period.split(".");
+  const [at, resets] = period.split(".");
+  return resets !== undefined && itsResets === resets && Number(its) < Number(at);
 }
 
 const NONE: readonly number[] = Object.freeze([]);

@@ -4,7 +4,7 @@ import { advanced, type BucketState, findLimit } from "../domain/bucket-state.ts
 import type { Calendar } from "../domain/calendar.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
-import { crossedOf, dueOf, toldText, type Use, useOf } from "../domain/mark-words.ts";
+import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../domain/mark-words.ts";
 import type { BatchStore, VersionedRow } from "../ports/batch-store.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import { ThresholdListeners } from "../stored/threshold-listeners.ts";
@@ -28,8 +28,8 @@ interface MarksParts {
 export class StraightMarks {
   readonly listeners = new ThresholdListeners();
   readonly #parts: MarksParts;
-  /** By bucket and limit: work under way, and the use that it has to look at next. */
-  readonly #running = new Map<string, { next: Use | undefined; readonly done: Promise<void> }>();
+  /** By bucket and limit: work under way, and the uses that it has to look at next, by their periods. */
+  readonly #running = new Map<string, { readonly next: Map<string, Use>; readonly done: Promise<void> }>();
   #numbers = 0;
   /** By which this process knows its own marks. */
   readonly #id: string;
@@ -55,30 +55,32 @@ export class StraightMarks {
     }
   }
 
-  /** One at a time for each limit: of several uses that wait, the one that reached most is looked at. */
+  /** One at a time for each limit: of several uses of a period that wait, the one that reached most is looked at. */
   #begin(bucket: BucketKey, use: Use): void {
     const id = `${bucket.id}\n${use.limit}`;
     const running = this.#running.get(id);
     if (running === undefined) {
-      const done = this.#runAll(id, bucket, use).finally(() => this.#running.delete(id));
-      this.#running.set(id, { next: undefined, done });
-    } else if (running.next === undefined || running.next.used.after <= use.used.after) running.next = use;
+      const next = new Map([[use.period, use]]);
+      const done = this.#runAll(bucket, next).finally(() => this.#running.delete(id));
+      this.#running.set(id, { next, done });
+      return;
+    }
+    const waiting = running.next.get(use.period);
+    if (waiting === undefined || waiting.used.after <= use.used.after) running.next.set(use.period, use);
   }
 
-  async #runAll(id: string, bucket: BucketKey, first: Use): Promise<void> {
-    for (let use: Use | undefined = first; use !== undefined; ) {
+  async #runAll(bucket: BucketKey, waiting: Map<string, Use>): Promise<void> {
+    // It comes by those that are added meanwhile, too.
+    for (const [period, use] of waiting) {
+      waiting.delete(period);
       // A store that does not answer has not told it: the next take does.
       await this.#run(bucket, use).catch(() => {});
-      const running = this.#running.get(id);
-      use = running?.next;
-      if (running !== undefined) running.next = undefined;
     }
   }
 
   async #run(bucket: BucketKey, use: Use): Promise<void> {
     const { store, namespaceId } = this.#parts;
     const number = `${this.#id}${++this.#numbers}`;
-    let first: string | undefined;
     let sent: { readonly use: Use; readonly tell: readonly number[] } | undefined;
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       const [row] = await store.read(namespaceId, [bucket]);
@@ -86,9 +88,9 @@ export class StraightMarks {
       const [mark, its] = marksIn(row.marks)[use.limit] ?? [];
       // An answer was lost, and it was ours.
       if (its === number && sent !== undefined) return this.#tell(bucket, sent.use, sent.tell);
-      if (tries === 0) first = mark;
       const now = this.#now(bucket, row, use, tries === 0);
-      const due = now && dueOf(now.held, now.use, { now: mark, seen: first });
+      // It is read after the take: what the take itself met is not known.
+      const due = now && dueOf(now.held, now.use, { now: mark, seen: undefined, last: now.last });
       if (now === undefined || due === undefined) return;
       sent = { use: now.use, tell: due.tell };
       const next = marksWith(row.marks, use.limit, { percent: due.told, period: use.period, number });
@@ -105,12 +107,15 @@ export class StraightMarks {
   #now(bucket: BucketKey, row: VersionedRow, use: Use, isFirst: boolean) {
     const { calendar, now } = this.#parts;
     const readingMs = Math.max(use.readingMs, now());
-    const state = advanced(recordOfRow(row, bucket, calendar).state, readingMs, calendar);
+    const { state: stored } = recordOfRow(row, bucket, calendar);
+    const state = advanced(stored, readingMs, calendar);
     const held = findLimit(state, use.limit);
-    if (held === undefined) return undefined;
+    const before = findLimit(stored, use.limit);
+    if (held === undefined || before === undefined) return undefined;
+    const last = periodOf(before, stored.epochMs, calendar);
     // Of a limit that refills, what was used once is over when the mark has changed since.
-    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use };
-    return { held, use: { ...useOf(held, state, { milli: 0, readingMs }, calendar), period: use.period } };
+    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use, last };
+    return { held, last, use: { ...useOf(held, state, { milli: 0, readingMs }, calendar), period: use.period } };
   }
 
   #tell(bucket: BucketKey, use: Use, percents: readonly number[]): void {

@@ -25,6 +25,20 @@ function heardBy({ buckets }: Process): Crossed[] {
   return told;
 }
 
+/** Marks wait in front of it until it is open. */
+class Gate {
+  open = () => {};
+  readonly #opened = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+
+  readonly marks = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write)) await this.#opened;
+      return send();
+    });
+}
+
 const percents = (told: readonly Crossed[]) => told.map(({ percent }) => percent);
 
 async function taken({ place, buckets }: Process, one: Claim, nowMs: number): Promise<void> {
@@ -67,21 +81,13 @@ test("takes of one bucket that are under way together are told with one write", 
 
 test("a take does not wait for the mark", async () => {
   const cluster = new Cluster();
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write)) await held;
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const gate = new Gate();
+  const process = await cluster.open({ through: gate.marks });
   const told = heardBy(process);
   assert.deepEqual(kinds(await process.place.take([ofDay(80)], T0)), ["taken"]);
   assert.deepEqual(kinds(await process.place.take([ofDay(1)], T0)), ["taken"]);
   assert.deepEqual(told, []);
-  release();
+  gate.open();
   await process.buckets.thresholdsTold();
   assert.deepEqual(percents(told), [80]);
 });
@@ -192,6 +198,48 @@ test("a mark of a period that is over takes no later one back", async () => {
   await taken(process, ofDay(85), midnight - 1);
   await taken(other, ofDay(1), midnight + 1);
   assert.deepEqual([percents(heard), percents(told)], [[80, 95], []]);
+});
+
+test("a mark that comes too late keeps no later period from being told", async () => {
+  for (const isReset of [false, true]) {
+    const cluster = new Cluster();
+    const late = new Gate();
+    const process = await cluster.open({ through: late.marks });
+    const told = heardBy(process);
+    const outrun = new Gate();
+    const other = await cluster.open({ through: outrun.marks });
+    const heard = heardBy(other);
+    const nextMs = isReset ? T0 + 1 : T0 + DAY_MS / 2;
+    assert.deepEqual(kinds(await process.place.take([ofDay(85)], T0)), ["taken"]);
+    if (isReset) await other.place.reset(ofDay(0), ["day"], T0);
+    assert.deepEqual(kinds(await other.place.take([ofDay(95)], nextMs)), ["taken"]);
+    // Both have sent their marks. That of the period that is over lands first.
+    late.open();
+    await process.buckets.settled();
+    outrun.open();
+    await other.buckets.settled();
+    assert.deepEqual([percents(told), percents(heard)], [[80], [80, 95]], isReset ? "reset by hand" : "at midnight");
+  }
+});
+
+test("uses of several periods that wait for one mark are all told", async () => {
+  const cluster = new Cluster();
+  const gate = new Gate();
+  const process = await cluster.open({ through: gate.marks });
+  const told = heardBy(process);
+  const midnight = T0 + DAY_MS / 2;
+  for (const [tokens, atMs] of [
+    [80, T0],
+    [15, T0 + 1],
+    [95, midnight],
+    [80, midnight + DAY_MS],
+  ] as const) {
+    cluster.clock.set(atMs);
+    assert.deepEqual(kinds(await process.place.take([ofDay(tokens)], atMs)), ["taken"]);
+  }
+  gate.open();
+  await process.buckets.settled();
+  assert.deepEqual(percents(told), [80, 95, 80, 95, 80]);
 });
 
 test("a store that does not take the mark fails no take, and the next one tells", async () => {

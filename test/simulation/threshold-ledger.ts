@@ -108,6 +108,7 @@ export class ThresholdLedger {
       if (told > may) return [`${what} was told ${told} times, and reached ${may} times`];
       const isAsked = all === "everything" || (all === "quotas" && beginnings.size > 0);
       if (!isAsked || told >= may || this.#isBelowTold(key)) return [];
+      if (all === "quotas" && this.#isBeforeTold(key)) return [];
       return [`${what} was reached ${may} times, and told ${told} times`];
     });
   }
@@ -119,6 +120,19 @@ export class ThresholdLedger {
       const [itsBucket, itsName, its, itsEnd] = other.split("\t");
       const isSame = itsBucket === bucketId && itsName === name && itsEnd === endMs;
       return isSame && told > 0 && Number(its) > Number(percent);
+    });
+  }
+
+  /**
+   * A later period of the limit was told already: who is late with a mark beside its take cannot see any more whether another told
+   * it, and tells nothing.
+   */
+  #isBeforeTold(key: string): boolean {
+    const [bucketId, name, , period] = key.split("\t");
+    const all = [...this.#kept];
+    return all.slice(all.findIndex(([one]) => one === key)).some(([other, { told }]) => {
+      const [itsBucket, itsName, , its] = other.split("\t");
+      return itsBucket === bucketId && itsName === name && its !== period && told > 0;
     });
   }
 

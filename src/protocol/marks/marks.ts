@@ -2,7 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
-import { crossedOf, dueOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
+import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
@@ -60,8 +60,8 @@ export class Marks implements ThresholdMarks {
   readonly #context: () => ProtocolContext;
   readonly #background: () => BackgroundTasks;
   readonly #listeners = new Set<(crossed: Crossed) => void>();
-  /** By bucket and limit: work under way, and the use that it has to look at next. */
-  readonly #running = new Map<string, { next: Looked | undefined; readonly done: Promise<void> }>();
+  /** By bucket and limit: work under way, and the uses that it has to look at next, by their periods. */
+  readonly #running = new Map<string, { readonly next: Map<string, Looked>; readonly done: Promise<void> }>();
 
   constructor(context: () => ProtocolContext, background: () => BackgroundTasks) {
     this.#context = context;
@@ -95,27 +95,28 @@ export class Marks implements ThresholdMarks {
     }
   }
 
-  /** One at a time for each limit: of several uses that wait, the one that reached most is looked at. */
+  /** One at a time for each limit: of several uses of a period that wait, the one that reached most is looked at. */
   #begin(looked: Looked): void {
     const { bucket, use } = looked;
     const id = `${bucket.id}\n${use.limit}`;
     const running = this.#running.get(id);
     if (running !== undefined) {
-      running.next = mostOf(running.next, looked);
+      running.next.set(use.period, mostOf(running.next.get(use.period), looked));
       return;
     }
+    const next = new Map<string, Looked>();
     const done = this.#context()
-      .caches.holding([bucket], () => this.#runAll(id, looked))
+      .caches.holding([bucket], () => this.#runAll(looked, next))
       .finally(() => this.#running.delete(id));
-    this.#running.set(id, { next: undefined, done });
+    this.#running.set(id, { next, done });
     this.#background().track(done, bucket, NOT_TOLD);
   }
 
-  async #runAll(id: string, first: Looked): Promise<void> {
+  async #runAll(first: Looked, waiting: Map<string, Looked>): Promise<void> {
     await this.#run(first, first.image);
-    for (let running = this.#running.get(id); running?.next !== undefined; ) {
-      const { next } = running;
-      running.next = undefined;
+    // It comes by those that are added meanwhile, too.
+    for (const [period, next] of waiting) {
+      waiting.delete(period);
       // The mark may have changed since the use met it: by what is known now it often has nothing to tell any more.
       const known = this.#context().caches.of(next.bucket).seen(0);
       await this.#run(next, known?.eventuallyConsistent === false ? (known.image ?? next.image) : next.image);
@@ -125,7 +126,6 @@ export class Marks implements ThresholdMarks {
   async #run({ bucket, use, milli, image: met }: Looked, start: Image | undefined): Promise<void> {
     const { th } = namesOf(use.limit);
     let seen = start === undefined ? await this.#read(bucket, use.readingMs) : this.#seenIn(start, use.readingMs);
-    const seenFirst = met ?? seen?.image;
     for (let outruns = 0; seen !== undefined && outruns < OUTRUN_MAX; outruns++) {
       const held = findLimit(seen.state, use.limit);
       if (held === undefined) return;
@@ -134,7 +134,7 @@ export class Marks implements ThresholdMarks {
         milli,
         isAsMet: outruns === 0 && (met === undefined || met === start),
       });
-      const due = dueOf(held, now, { now: seen.image.item[th], seen: seenFirst?.item[th] });
+      const due = dueOf(held, now, { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) });
       if (due === undefined) return;
       const result = await this.#swap(seen.image, now, due.told);
       if (result.kind === "not written") throw result.cause;
@@ -156,6 +156,13 @@ export class Marks implements ThresholdMarks {
     if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) return use;
     const readingMs = isAsMet ? use.readingMs : this.#nowMs(use);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
+  }
+
+  /** The period that was last taken from: shards are looked at now, and have come as far as that. */
+  #lastOf({ image }: Seen, { limit, period }: Use): string | undefined {
+    const { state, shardCount } = image;
+    const held = shardCount === 1 ? findLimit(state, limit) : undefined;
+    return held === undefined ? period : periodOf(held, state.epochMs, this.#context().env.calendar);
   }
 
   #swap(image: Image, use: Use, percent: number): Promise<MarkResult> {
@@ -208,6 +215,5 @@ export class Marks implements ThresholdMarks {
 }
 
 function mostOf(one: Looked | undefined, other: Looked): Looked {
-  if (one === undefined || one.use.period !== other.use.period) return other;
-  return other.use.used.after >= one.use.used.after ? other : one;
+  return one === undefined || other.use.used.after >= one.use.used.after ? other : one;
 }

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bucketsOn, calendar } from "../../test/straight/same-as-memory.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { limitMakers } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import type { BatchStore } from "../ports/batch-store.ts";
+import { overriding } from "../testing/overriding.ts";
+import { SeededRandom } from "../testing/random.ts";
+import { StraightStore } from "../testing/straight-store.ts";
+
+// Marks of periods that are over by the time they are looked at, or land.
+
+const T0 = Date.UTC(2026, 2, 15, 12);
+const DAY_MS = 86_400_000;
+const SET = limitSet([limitMakers(calendar).quota("day", 100, { reset: "daily", notifyAt: [80, 95] })]);
+
+/** Processes know their marks by numbers of their own. */
+const random = new SeededRandom(1);
+
+function opened() {
+  const store = new StraightStore(() => 0);
+  store.generations.set("default", 1);
+  return store;
+}
+
+/** A process whose marks come to a store in this way, and what it tells. */
+function processOn(store: BatchStore, marks: Partial<BatchStore> = {}) {
+  const buckets = bucketsOn(overriding(store, marks), random.fork(), { coalesce: true });
+  const told: number[] = [];
+  buckets.watchThresholds?.(({ percent }) => told.push(percent));
+  const take = async (tokens: number, nowMs: number) => {
+    const claim = {
+      ...{ bucket: bucketKey("a", "api"), set: SET, origin: { asOfMs: T0, generation: 1 }, bypass: false },
+      take: [{ limit: "day", milli: tokens * 1_000 }],
+    };
+    const reply = await buckets.take([claim], { nowMs, timeoutMs: 30_000, generation: 1, atomic: true });
+    assert.equal(reply !== "stale" && reply[0]?.kind, "taken");
+  };
+  return { take, told, settled: () => buckets.thresholdsTold?.() };
+}
+
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
+}
+
+test("who looks late, and finds that the next period was told, takes no mark back", async () => {
+  const store = opened();
+  const { opened: looks, open } = gate();
+  const late = processOn(store, { read: (...args) => looks.then(() => store.read(...args)) });
+  const other = processOn(store);
+  await late.take(85, T0);
+  await other.take(95, T0 + DAY_MS);
+  await other.settled();
+  open();
+  await late.settled();
+  await other.take(1, T0 + DAY_MS + 1);
+  await other.settled();
+  assert.deepEqual([late.told, other.told], [[], [80, 95]]);
+});
+
+test("a mark that comes too late keeps no later period from being told", async () => {
+  const store = opened();
+  const first = gate();
+  const second = gate();
+  const late = processOn(store, { mark: (...args) => first.opened.then(() => store.mark(...args)) });
+  const other = processOn(store, { mark: (...args) => second.opened.then(() => store.mark(...args)) });
+  await late.take(85, T0);
+  await other.take(95, T0 + DAY_MS);
+  first.open();
+  await late.settled();
+  second.open();
+  await other.settled();
+  assert.deepEqual([late.told, other.told], [[80], [80, 95]]);
+});
+
+test("uses of several periods that wait for one mark are all told", async () => {
+  const store = opened();
+  const { opened: looks, open } = gate();
+  const process = processOn(store, { read: (...args) => looks.then(() => store.read(...args)) });
+  await process.take(80, T0);
+  await process.take(15, T0 + 1);
+  await process.take(85, T0 + DAY_MS);
+  open();
+  await process.settled();
+  assert.deepEqual(process.told, [80, 95, 80]);
+});
