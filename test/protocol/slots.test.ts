@@ -207,3 +207,17 @@ test("a process that saw a slice empty gives slots back that another took into i
   await settle(a, asking(1), taken, 1, T0 + 3);
   assert.equal(await b.place.holds(asking(0), "parallel", T0 + 4), 10_000);
 });
+
+test("a renewal of slots that have ended is lost, also where the limit is of another kind by now", async () => {
+  for (const other of [Limit.quota("parallel", 10, { resetAfterMs: HOUR_MS }), Limit.perMinute("parallel", 10)]) {
+    const cluster = new Cluster();
+    const a = await cluster.open();
+    const ticket = await a.place.ticket(asking(1), T0);
+    // It takes by the other limits itself, so what it knows of the bucket is right.
+    const given = { asOfMs: T0 + 90_000, generation: null };
+    cluster.clock.set(T0 + 90_000);
+    await a.place.ticket(claim("ada", [limits[0] as Limit, other], { parallel: 1 }, { origin: given }), T0 + 90_000);
+    const reply = await renew(a, asking(1), ticket, 1, T0 + 90_001);
+    assert.equal(reply.kind, "lost", JSON.stringify(other));
+  }
+});

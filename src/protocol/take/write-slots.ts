@@ -12,8 +12,12 @@ export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Wr
   const { before, after } = asked.fold;
   const of = after?.limit.shadow && asked.move !== undefined ? passedMove(builder, asked, after, written) : asked;
   if (of === "left" || of === "short") return of;
-  const isOfSlots = after !== undefined && (hasSlices(after) || (before !== undefined && hasSlices(before)));
-  return isOfSlots ? writeSlots(builder, of, after, written, env) : writeTokens(builder, of, written, env);
+  // A renewal says itself that it is of slots: where the limit is another kind by now, it is short, and not nothing.
+  const isOfSlots =
+    asked.move?.slots !== undefined || [before, after].some((one) => one !== undefined && hasSlices(one));
+  return after !== undefined && isOfSlots
+    ? writeSlots(builder, of, after, written, env)
+    : writeTokens(builder, of, written, env);
 }
 
 function writeSlots(
