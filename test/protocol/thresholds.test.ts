@@ -173,6 +173,36 @@ test("a mark that comes too late for what refills is told by what is used then",
   assert.deepEqual([percents(heard), percents(told)], [[80], [80]]);
 });
 
+test("a take of several levels tells nothing that others had given back before it", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  let giveBack = async () => {};
+  const through = (items: ItemStore): ItemStore =>
+    overriding(items, {
+      transact: async (...asked) => {
+        // The bucket was read already.
+        await giveBack();
+        return items.transact(...asked);
+      },
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  const both = (tokens: number) => [ofMinute(tokens), claim("org", [Kinds.perMinute("rpm", 1_000)], { rpm: tokens })];
+  const takeBoth = async (tokens: number) => {
+    assert.deepEqual(kinds(await process.place.take(both(tokens), T0, { atomic: true })), ["taken", "taken"]);
+    await process.buckets.settled();
+  };
+  await takeBoth(75);
+  giveBack = async () => {
+    giveBack = async () => {};
+    await other.place.credit(ofMinute(50), { rpm: 50 }, T0);
+  };
+  await takeBoth(25);
+  assert.deepEqual(percents(told), [], "50 are used, not 100");
+  await takeBoth(45);
+  assert.deepEqual(percents(told), [80, 95]);
+});
+
 test("a mark of a period that is over takes no later one back", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();
