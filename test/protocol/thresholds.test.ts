@@ -173,6 +173,26 @@ test("a mark that comes too late for what refills is told by what is used then",
   assert.deepEqual([percents(heard), percents(told)], [[80], [80]]);
 });
 
+test("a mark that is outrun by a clock ahead tells no more than the take there left", async () => {
+  const cluster = new Cluster();
+  const ahead = await cluster.open();
+  const heard = heardBy(ahead);
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        // It is full again by then. By the clock of the first, what has come since is missing.
+        await taken(ahead, ofMinute(85), T0 + 3 * MINUTE_MS);
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofMinute(85), T0);
+  assert.deepEqual([percents(heard), percents(told)], [[80], []]);
+});
+
 test("a take of several levels tells nothing that others had given back before it", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();

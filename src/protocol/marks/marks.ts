@@ -161,7 +161,8 @@ export class Marks implements ThresholdMarks {
       const after = Math.min(use.used.after, used.after);
       return { ...use, used: { ...use.used, before: Math.min(use.used.before, after), after } };
     }
-    const readingMs = isAsMet ? use.readingMs : this.#nowMs(use);
+    // By a clock that is behind, more would be used than any take has left.
+    const readingMs = isAsMet ? use.readingMs : Math.max(this.#nowMs(use), state.writtenMs ?? 0);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
   }
 
