@@ -179,6 +179,56 @@ test("a mark that comes too late for what refills is told by what is used then",
   assert.deepEqual([percents(heard), percents(told)], [[80], [80]]);
 });
 
+test("a mark that is outrun by a clock ahead tells no more than the take there left", async () => {
+  const cluster = new Cluster();
+  const ahead = await cluster.open();
+  const heard = heardBy(ahead);
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        // It is full again by then. By the clock of the first, what has come since is missing.
+        await taken(ahead, ofMinute(85), T0 + 3 * MINUTE_MS);
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofMinute(85), T0);
+  assert.deepEqual([percents(heard), percents(told)], [[80], []]);
+});
+
+test("a take of several levels tells nothing that others had given back before it", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  let giveBack = async () => {};
+  const through = (items: ItemStore): ItemStore =>
+    overriding(items, {
+      transact: async (...asked) => {
+        // The bucket was read already.
+        await giveBack();
+        return items.transact(...asked);
+      },
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  const both = (tokens: number) => [ofMinute(tokens), claim("org", [Kinds.perMinute("rpm", 1_000)], { rpm: tokens })];
+  const takeBoth = async (tokens: number) => {
+    assert.deepEqual(kinds(await process.place.take(both(tokens), T0, { atomic: true })), ["taken", "taken"]);
+    await process.buckets.settled();
+  };
+  await takeBoth(75);
+  giveBack = async () => {
+    giveBack = async () => {};
+    await other.place.credit(ofMinute(50), { rpm: 50 }, T0);
+  };
+  await takeBoth(25);
+  assert.deepEqual(percents(told), [], "50 are used, not 100");
+  await takeBoth(45);
+  assert.deepEqual(percents(told), [80, 95]);
+});
+
 test("a mark of a period that is over takes no later one back", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();

@@ -41,7 +41,7 @@ interface Looked {
 }
 
 /** `isAsMet`: nothing has changed the mark since the use met it, as far as this process knows. */
-interface Met extends Pick<Looked, "use" | "milli"> {
+interface Met extends Omit<Looked, "bucket"> {
   readonly isAsMet: boolean;
 }
 
@@ -132,6 +132,7 @@ export class Marks implements ThresholdMarks {
       const now = this.#useNow(held, seen, {
         use,
         milli,
+        image: met,
         isAsMet: outruns === 0 && (met === undefined || met === start),
       });
       const due = dueOf(held, now, { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) });
@@ -150,11 +151,18 @@ export class Marks implements ThresholdMarks {
 
   /**
    * What counts as used. Of a bucket in shards only reading all of them tells. Of a limit that refills, what was used once is over
-   * when the mark has changed since: what is used now is told.
+   * when the mark has changed since: what is used now is told. A take of several levels shows no item: others may have given back before
+   * it what this process did not know of, and of a limit that refills no more is told than the item shows.
    */
-  #useNow(held: LimitState, { state, image }: Seen, { use, milli, isAsMet }: Met): Use {
-    if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) return use;
-    const readingMs = isAsMet ? use.readingMs : this.#nowMs(use);
+  #useNow(held: LimitState, { state, image }: Seen, { use, milli, image: met, isAsMet }: Met): Use {
+    if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) {
+      if (met !== undefined || rulesOf(held.limit).hasPeriods) return use;
+      const { used } = useOf(held, state, { milli, readingMs: use.readingMs }, this.#context().env.calendar);
+      const after = Math.min(use.used.after, used.after);
+      return { ...use, used: { ...use.used, before: Math.min(use.used.before, after), after } };
+    }
+    // By a clock that is behind, more would be used than any take has left.
+    const readingMs = isAsMet ? use.readingMs : Math.max(this.#nowMs(use), state.writtenMs ?? 0);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
   }
 
