@@ -87,6 +87,8 @@ export class SlotRecords {
       const milli = slots.endedBy(epochMs);
       if (milli === 0n) continue;
       this.#books.journal.count("holds that ended by themselves");
+      // Also an operation, which counts nothing else.
+      this.#books.usage.opened(bucket, nowMs);
       this.#books.usage.held(bucket, name, milli * BigInt(holdMs), nowMs);
     }
   }
