@@ -52,6 +52,8 @@ export interface Ground {
 /** Of several handles: how clients get to each. */
 interface HandledGround extends Ground {
   readonly connectors: readonly Connector[];
+  /** For a store that is swept by the simulation. */
+  readonly forgetting: Recorder["forgetting"];
 }
 
 /** A store that applies a call as a whole, reached by one or several handles. */
@@ -82,6 +84,7 @@ export function groundOn(
     shards: () => 1,
     setup: faultyLine(whole),
     connectors,
+    forgetting: (buckets) => recorder.forgetting(buckets),
     connector: (random) => random.pick(connectors),
     happenings: () => [],
   };

@@ -266,6 +266,14 @@ export class Recorder {
     for (const before of new Map(slots.map((one) => [one.bucket.id, one])).values()) this.#ended(before, context.nowMs);
   }
 
+  /** Buckets are about to be forgotten: to be told which of them were, at what reading. The holds on those have ended. */
+  forgetting(buckets: readonly BucketKey[]): (isGone: (bucket: BucketKey) => boolean, nowMs: number) => void {
+    const before = buckets.map((bucket) => slotsBefore(bucket, this.#buckets.get(bucket.id)?.model));
+    return (isGone, nowMs) => {
+      for (const slots of before) if (isGone(slots.bucket)) this.#slots.ended(slots, nowMs, nowMs);
+    };
+  }
+
   /** Of a bucket that the store has given up, nothing is left to end. */
   #slotsBefore({ absent }: Call, bucket: BucketKey): SlotsBefore {
     return slotsBefore(bucket, absent.has(bucket.id) ? undefined : this.#buckets.get(bucket.id)?.model);
@@ -273,7 +281,7 @@ export class Recorder {
 
   #ended(before: SlotsBefore, nowMs: number): void {
     const model = this.#buckets.get(before.bucket.id)?.model;
-    if (model !== undefined) this.#slots.ended(before, model, nowMs);
+    if (model !== undefined) this.#slots.ended(before, model.epochMs, nowMs);
   }
 
   #wrote(

@@ -82,11 +82,13 @@ export class SlotRecords {
   }
 
   /** Holds that ended by themselves during a call: usage has each for its whole time. */
-  ended({ bucket, held }: SlotsBefore, model: ModelBucket, nowMs: number): void {
+  ended({ bucket, held }: SlotsBefore, epochMs: number, nowMs: number): void {
     for (const { name, holdMs, slots } of held) {
-      const milli = slots.endedBy(model.epochMs);
+      const milli = slots.endedBy(epochMs);
       if (milli === 0n) continue;
       this.#books.journal.count("holds that ended by themselves");
+      // Also an operation, which counts nothing else.
+      this.#books.usage.opened(bucket, nowMs);
       this.#books.usage.held(bucket, name, milli * BigInt(holdMs), nowMs);
     }
   }

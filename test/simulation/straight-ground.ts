@@ -1,3 +1,4 @@
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
@@ -64,7 +65,22 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
       rate = 0;
     });
   });
-  const sweep = new BucketSweep(world.batches, calendar, true);
+  const sweepAt = (nowMs: number) => {
+    const store = overriding<BatchStore>(world.batches, {
+      forget: async (namespaceId, idle) => {
+        const rowOf = ({ entityId, resource }: BucketKey) =>
+          world.batches.rows.get(`${namespaceId}\n${entityId}\n${resource}`);
+        // A row that was changed since it was looked at stays.
+        const versions = new Map(idle.map(({ key, version }) => [key, version]));
+        const due = idle.filter(({ key, version }) => rowOf(key)?.version === version).map(({ key }) => key);
+        const forgot = ground.forgetting(due);
+        const count = await world.batches.forget(namespaceId, idle);
+        forgot((key) => rowOf(key)?.version !== versions.get(key), nowMs);
+        return count;
+      },
+    });
+    return new BucketSweep(store, calendar, true).toEnd("default", nowMs);
+  };
   let sweeps = 0;
   return {
     ...ground,
@@ -81,7 +97,7 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
         () => {
           journal.note("the store is swept");
           sweeps++;
-          void sweep.toEnd("default", clock.now()).then((swept) => {
+          void sweepAt(clock.now()).then((swept) => {
             sweeps--;
             for (let i = 0; i < swept; i++) journal.count("buckets swept");
           });
