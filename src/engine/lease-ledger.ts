@@ -1,7 +1,10 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { LeaseClosed } from "../domain/errors.ts";
-import type { Holding } from "../domain/holding.ts";
+import { PLAIN_TICKET } from "../domain/give-back.ts";
+import { type Holding, withTaken } from "../domain/holding.ts";
+import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
+import { type LeasePart, seenIn } from "./lease-part.ts";
 
 /** The state of a lease. Only an open one can be changed. `expired`: of a client over HTTP, whose lease is held for a time. */
 export type LeaseStatus = "open" | "settled" | "rolledBack" | "expired";
@@ -28,6 +31,21 @@ export interface LeaseLedger {
   readonly passed: (readonly Amount[] | undefined)[];
   /** The bucket of each demand as the take, an adjustment or a consume last left it. */
   readonly seen: (BucketState | undefined)[];
+  /** Settled, it gave its slots back: those of an adjustment that is answered later have to follow. */
+  gaveSlotsBack: boolean;
+}
+
+/** The ledger of what was taken, before anything else has happened to it. */
+export function ledgerOf(part: LeasePart): LeaseLedger {
+  const none = { held: [], pendingDebits: [], uncertain: [], passed: [], gaveSlotsBack: false };
+  const ledger: LeaseLedger = { ...none, seen: seenIn(part) };
+  let next = 0;
+  for (const [level, { take }] of part.demands.entries()) {
+    const ticket = take.length === 0 ? PLAIN_TICKET : (part.taken[next++]?.ticket ?? PLAIN_TICKET);
+    ledger.held[level] = take.length === 0 ? [] : withTaken([], withoutShadowed(take, ticket.shadowed), ticket);
+    notePassed(ledger, level, onlyShadowed(take, ticket.shadowed));
+  }
+  return ledger;
 }
 
 /** What is held of the limits of one level. */

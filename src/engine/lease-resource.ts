@@ -20,6 +20,7 @@ import {
   dropPending,
   type LeaseLedger,
   type LeaseStatus,
+  ledgerOf,
   notePassed,
   type PendingDebit,
 } from "./lease-ledger.ts";
@@ -223,7 +224,9 @@ export abstract class LeaseResource<Measure extends string = string> {
 
   async #giveSlotsBack(): Promise<void> {
     while (this.core.holds?.isRenewing()) await this.core.holds.settled();
-    const slots = this.#openLedger().held.map((holdings) =>
+    const ledger = this.#openLedger();
+    ledger.gaveSlotsBack = true;
+    const slots = ledger.held.map((holdings) =>
       holdings.map(({ ticket, held }) => ({ ticket, held: slotsOf(ticket, held) })),
     );
     if (slots.some((holdings) => holdings.some(({ held }) => held.length > 0)))
@@ -306,17 +309,7 @@ export abstract class LeaseResource<Measure extends string = string> {
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
   #openLedger(): LeaseLedger {
-    if (this.#ledger === undefined) {
-      const { demands, taken } = this.part;
-      let next = 0;
-      const ledger: LeaseLedger = { held: [], pendingDebits: [], uncertain: [], passed: [], seen: seenIn(this.part) };
-      for (const [level, { take }] of demands.entries()) {
-        const ticket = take.length === 0 ? PLAIN_TICKET : (taken[next++]?.ticket ?? PLAIN_TICKET);
-        ledger.held[level] = take.length === 0 ? [] : withTaken([], withoutShadowed(take, ticket.shadowed), ticket);
-        notePassed(ledger, level, onlyShadowed(take, ticket.shadowed));
-      }
-      this.#ledger = ledger;
-    }
+    this.#ledger ??= ledgerOf(this.part);
     return this.#ledger;
   }
 
@@ -328,14 +321,17 @@ export abstract class LeaseResource<Measure extends string = string> {
       this.part.demands.map(async ({ link }, level) => {
         const due = charges[level] ?? [];
         if (due.length === 0) return;
-        const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
+        const debited = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
+        const { outcome, state, ticket = PLAIN_TICKET } = debited;
         if (state !== undefined) ledger.seen[level] = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
-        if (outcome === "no" || outcome === "unknown") this.#notStored(level, due, outcome);
-        // The lease was rolled back while the store was asked. No later call would give this back.
-        else if (this.core.status === "rolledBack") {
-          await this.core.maker.client.giveBack([heldOf(link, ticket ?? PLAIN_TICKET)], [due], "rollback");
-        } else ledger.held[level] = withTaken(ledger.held[level] ?? [], due, ticket ?? PLAIN_TICKET);
+        if (outcome === "no" || outcome === "unknown") return this.#notStored(level, due, outcome);
+        // The lease was closed while the store was asked. No later call would give this back.
+        const back = [heldOf(link, ticket)];
+        if (this.core.status === "rolledBack") return this.core.maker.client.giveBack(back, [due], "rollback");
+        ledger.held[level] = withTaken(ledger.held[level] ?? [], due, ticket);
+        const slots = ledger.gaveSlotsBack ? slotsOf(ticket, due) : [];
+        if (slots.length > 0) await this.core.maker.client.giveBack(back, [slots], "settle");
       }),
     );
   }

@@ -73,3 +73,28 @@ test("slots that a debit takes when a lease is settled go back with the others",
   await lease.settle();
   assert.equal(await free(limiter), 3);
 });
+
+test("slots that a debit takes which is answered after its lease was settled go back, too", async (t) => {
+  const gates: (() => void)[] = [];
+  const held = (store: Store) =>
+    withBuckets(store, (buckets) =>
+      overriding(buckets, {
+        debit: async (...args) => {
+          await new Promise<void>((resolve) => gates.push(resolve));
+          return buckets.debit(...args);
+        },
+      }),
+    );
+  const { limiter } = await open(t, [Limit.perMinute("parallel", 10)], held);
+  const lease = await limiter.acquire({ ...ask, consume: { parallel: 1 } });
+  const other = await limiter.acquire({ ...ask, consume: { parallel: 1 } });
+  await limiter.setResourceDefaults("gpt-4", [Limit.concurrent("parallel", 5, { holdMs: 60_000 })]);
+  await limiter.acquire({ ...ask, consume: { parallel: 1 } });
+  // Both know it as a rate still. One is settled while its adjustment is under way, the other by it.
+  const all = [lease.adjust({ parallel: 2 }), lease.settle(), other.settle({ parallel: 2 })];
+  await setImmediate();
+  assert.equal(gates.length, 2);
+  for (const open of gates) open();
+  await Promise.all(all);
+  assert.equal(await free(limiter), 4);
+});
