@@ -371,7 +371,8 @@ class Simulation {
     for (const problem of this.#ground.lastProblems()) journal.violation(problem);
     // Who crashes may die between the mark and the telling; who meets faults may tell later than this world ends.
     const { profile } = this.#around;
-    const isCalm = profile.faultRate === 0 && !profile.crashes && this.#clients.every(({ faults }) => faults === 0);
+    const hasDied = profile.crashes || (journal.tally.crashes ?? 0) > 0;
+    const isCalm = profile.faultRate === 0 && !hasDied && this.#clients.every(({ faults }) => faults === 0);
     // A mark that is written beside its take may be outrun: of what refills, what is used by then is told.
     const all = !isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
     for (const problem of this.#around.thresholds.problems(all)) journal.violation(problem);
