@@ -199,6 +199,28 @@ test("a mark that is outrun by a clock ahead tells no more than the take there l
   assert.deepEqual([percents(heard), percents(told)], [[80], []]);
 });
 
+test("a mark that is outrun takes none back by a clock that is ahead", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const heard = heardBy(other);
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        await taken(other, ofMinute(1), T0);
+        // By this clock it is full again, and no take has seen that.
+        cluster.clock.set(T0 + MINUTE_MS);
+      }
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  await taken(process, ofMinute(85), T0);
+  await taken(other, ofMinute(1), T0 + 1);
+  assert.deepEqual([percents(heard), percents(told)], [[80], []]);
+});
+
 test("a take of several levels tells nothing that others had given back before it", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();

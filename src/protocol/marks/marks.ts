@@ -129,14 +129,11 @@ export class Marks implements ThresholdMarks {
     for (let outruns = 0; seen !== undefined && outruns < OUTRUN_MAX; outruns++) {
       const held = findLimit(seen.state, use.limit);
       if (held === undefined) return;
-      const now = this.#useNow(held, seen, {
-        use,
-        milli,
-        image: met,
-        isAsMet: outruns === 0 && (met === undefined || met === start),
-      });
+      const isAsMet = outruns === 0 && (met === undefined || met === start);
+      const now = this.#useNow(held, seen, { use, milli, image: met, isAsMet });
       const due = dueOf(held, now, { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) });
-      if (due === undefined) return;
+      // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs.
+      if (due === undefined || (!isAsMet && due.tell.length === 0)) return;
       const result = await this.#swap(seen.image, now, due.told);
       if (result.kind === "not written") throw result.cause;
       if (result.kind === "ours") {
