@@ -6,7 +6,7 @@ import { ModelLimit, type ModelPeriod } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import { isNewer, sameLimits } from "./model-origin.ts";
 import { periodsSetBack } from "./model-period.ts";
-import { changedModel, newLimit, seededSlots } from "./model-slots.ts";
+import { changedModel, newLimit, pastsKept, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
 import { floorOf, type ModelPart } from "./model-terms.ts";
 
@@ -75,7 +75,7 @@ export class ModelBucket {
   ): ModelBucket {
     const { epochMs } = state;
     const periodsOf = (name: string) => periodsSetBack(before.limit(name), epochMs, calendar);
-    return ModelBucket.#seeded(state, part, periodsOf, calendar);
+    return pastsKept(ModelBucket.#seeded(state, part, periodsOf, calendar), before);
   }
 
   static #seeded(

@@ -99,6 +99,22 @@ export function seededSlots(
   return slots;
 }
 
+interface Limits {
+  readonly limits: readonly ModelLimit[];
+  limit(name: string): ModelLimit | undefined;
+}
+
+/** An epoch was set back: what slots were before is known, unless that was over by the epoch that was ahead. */
+export function pastsKept<Model extends Limits>(model: Model, before: Limits): Model {
+  for (const slots of model.limits) {
+    const known = before.limit(slots.limit.name);
+    if (!(slots instanceof ModelSlots && known instanceof ModelSlots)) continue;
+    const { filledAtMs, filledByMs } = known.past;
+    if (filledAtMs > known.epochMs || filledByMs === NO_PAST.filledByMs) slots.past = known.past;
+  }
+  return model;
+}
+
 /**
  * A limit that becomes another one: of another kind than slots, or slots from now on, it is another model. What is held stays until it
  * ends. What stops being slots is empty while an earlier rule would not have filled it, and full after that; where only the store can say
