@@ -48,6 +48,8 @@ interface Call {
   readonly context: CallContext;
   /** Buckets of which it is certain that they did not exist when the call was made. */
   readonly absent: ReadonlySet<string>;
+  /** It was taken by the shortest way, which leaves the time of the bucket alone. */
+  readonly isShortest?: true;
 }
 
 /** How marks of what was told get into a store: in the transaction of the take, or by a write beside it. */
@@ -166,7 +168,7 @@ export class Recorder {
               this.#journal.count("takes by the shortest way");
               const context = { ...call.context, generation, atomic: false };
               return this.#after(answer, () =>
-                this.#took(store, { ...call, context }, [claim], [answer]),
+                this.#took(store, { ...call, context, isShortest: true }, [claim], [answer]),
               ) as TakenAnswer;
             },
           }),
@@ -302,7 +304,8 @@ export class Recorder {
     this.usage.opened(held.bucket, nowMs);
     this.#journal.countMet(held.origin, model.metMs);
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
-    const isByLease = kind === "debit" || (call.context as TakeContext).generation === undefined;
+    const isByPlan = call.isShortest || (call.context as TakeContext).generation !== undefined;
+    const isByLease = kind === "debit" || !isByPlan;
     if (isByLease) this.#heldMs.set(model, Math.max(this.#heldMs.get(model) ?? nowMs, nowMs));
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
     this.#tell(held.bucket, this.#shadows.wrote({ ...call, kind, held, asked, nowMs }, answer, model));
