@@ -39,7 +39,7 @@ export class ModelBucket {
   #changedMs: number | undefined;
   #epochMs: number;
   /** A call that changed nothing may have moved the epoch so far. */
-  reachedMs = Number.NEGATIVE_INFINITY;
+  reachedMs: number = Number.NEGATIVE_INFINITY;
 
   /** A bucket that nobody has taken from: full. */
   constructor(set: LimitSet, origin: SetOrigin, atMs: number, calendar: Calendar, part?: ModelPart) {
