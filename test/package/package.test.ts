@@ -56,7 +56,8 @@ test("the package is lean: small, in few files, without source maps, and install
   // 3.5 MB before those entries, 3.6 MB before PostgreSQL, 3.8 MB before floors and streams that a client tracks,
   // 3.83 MB before slots, shadows and thresholds, 4.06 MB before slots in place and the model of slots and shadows for tests of stores.
   assert.ok(bytes < 4_100_000, `${bytes} bytes`);
-  assert.ok(files.length < 470, `${files.length} files`);
+  // 470 before the model of slots and shadows, whose declarations are files.
+  assert.ok(files.length < 475, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
     [],
