@@ -216,6 +216,7 @@ export abstract class LeaseResource<Measure extends string = string> {
       const { helds, amounts } = slotsTaken(this.part);
       return this.core.maker.client.giveBack(helds, amounts, "settle");
     }
+    if ((this.#ledger?.pendingDebits.length ?? 0) === 0) return this.#giveSlotsBack();
     // What is stored only now may be slots by now: they go back with the others.
     const flushed = this.flushPendingDebits();
     const giveBack = () => this.#giveSlotsBack();
