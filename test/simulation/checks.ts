@@ -259,7 +259,14 @@ export function checkBelief(operation: Operation): string | undefined {
   for (const resource of lease.resources) {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
-      const nearest = nearestOf(operation, levelsOf(lease, resource), measure);
+      const levels = levelsOf(lease, resource);
+      const nearest = nearestOf(operation, levels, measure);
+      // Of a request that another level refuses, what passed by a shadow is undone: then the level of that shadow tells after all.
+      const nearer = levels.slice(0, nearest === undefined ? 0 : levels.indexOf(nearest));
+      const isCovered = nearer.some(({ bucket, link }) =>
+        link.charged.limits.some((limit) => counts(limit) && operation.net(bucket.id, limit.name) >= tokens * 1000),
+      );
+      if (isCovered && tokens > 0) continue;
       const counting = nearest?.link.charged.limits.filter(counts) ?? [];
       // Slots have no total to come to: what is settled is told by the others.
       const rates = counting.filter(({ holdMs }) => holdMs === undefined);
