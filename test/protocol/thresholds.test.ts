@@ -39,6 +39,20 @@ class Gate {
     });
 }
 
+/** A process whose first mark is sent when something else has happened. */
+function outrun(cluster: Cluster, meanwhile: () => Promise<void>): Promise<Process> {
+  let isFirst = true;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, async (write, send) => {
+      if (isMark(write) && isFirst) {
+        isFirst = false;
+        await meanwhile();
+      }
+      return send();
+    });
+  return cluster.open({ through });
+}
+
 const percents = (told: readonly Crossed[]) => told.map(({ percent }) => percent);
 
 async function taken({ place, buckets }: Process, one: Claim, nowMs: number): Promise<void> {
@@ -136,18 +150,11 @@ test("a mark that is outrun tells what is left of it, and never what another tol
   const cluster = new Cluster();
   const other = await cluster.open();
   const heard = heardBy(other);
-  let isFirst = true;
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write) && isFirst) {
-        isFirst = false;
-        // Meanwhile the other takes nothing more, and finds that 80 is reached as well.
-        await other.place.take([ofDay(0)], T0 + 1);
-        await other.buckets.settled();
-      }
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const process = await outrun(cluster, async () => {
+    // Meanwhile the other takes nothing more, and finds that 80 is reached as well.
+    await other.place.take([ofDay(0)], T0 + 1);
+    await other.buckets.settled();
+  });
   const told = heardBy(process);
   await taken(process, ofDay(85), T0);
   assert.deepEqual([percents(heard), percents(told)], [[80], []]);
@@ -159,19 +166,12 @@ test("a mark that comes too late for what refills is told by what is used then",
   const cluster = new Cluster();
   const other = await cluster.open();
   const heard = heardBy(other);
-  let isFirst = true;
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write) && isFirst) {
-        isFirst = false;
-        // The other tells the crossing, sees the limit far below it, and so may tell the next crossing.
-        await taken(other, ofMinute(1), T0 + 1);
-        cluster.clock.set(T0 + MINUTE_MS);
-        await taken(other, ofMinute(1), T0 + MINUTE_MS);
-      }
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const process = await outrun(cluster, async () => {
+    // The other tells the crossing, sees the limit far below it, and so may tell the next crossing.
+    await taken(other, ofMinute(1), T0 + 1);
+    cluster.clock.set(T0 + MINUTE_MS);
+    await taken(other, ofMinute(1), T0 + MINUTE_MS);
+  });
   const told = heardBy(process);
   await taken(process, ofMinute(85), T0);
   assert.deepEqual([percents(heard), percents(told)], [[80], []]);
@@ -183,17 +183,10 @@ test("a mark that is outrun by a clock ahead tells no more than the take there l
   const cluster = new Cluster();
   const ahead = await cluster.open();
   const heard = heardBy(ahead);
-  let isFirst = true;
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write) && isFirst) {
-        isFirst = false;
-        // It is full again by then. By the clock of the first, what has come since is missing.
-        await taken(ahead, ofMinute(85), T0 + 3 * MINUTE_MS);
-      }
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const process = await outrun(cluster, async () => {
+    // It is full again by then. By the clock of the first, what has come since is missing.
+    await taken(ahead, ofMinute(85), T0 + 3 * MINUTE_MS);
+  });
   const told = heardBy(process);
   await taken(process, ofMinute(85), T0);
   assert.deepEqual([percents(heard), percents(told)], [[80], []]);
@@ -203,18 +196,11 @@ test("a mark that is outrun takes none back by a clock that is ahead", async () 
   const cluster = new Cluster();
   const other = await cluster.open();
   const heard = heardBy(other);
-  let isFirst = true;
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write) && isFirst) {
-        isFirst = false;
-        await taken(other, ofMinute(1), T0);
-        // By this clock it is full again, and no take has seen that.
-        cluster.clock.set(T0 + MINUTE_MS);
-      }
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const process = await outrun(cluster, async () => {
+    await taken(other, ofMinute(1), T0);
+    // By this clock it is full again, and no take has seen that.
+    cluster.clock.set(T0 + MINUTE_MS);
+  });
   const told = heardBy(process);
   await taken(process, ofMinute(85), T0);
   await taken(other, ofMinute(1), T0 + 1);
@@ -255,17 +241,10 @@ test("a mark of a period that is over takes no later one back", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();
   const heard = heardBy(other);
-  let isFirst = true;
   const midnight = T0 + DAY_MS / 2;
-  const through = (items: ItemStore): ItemStore =>
-    writing(items, async (write, send) => {
-      if (isMark(write) && isFirst) {
-        isFirst = false;
-        await taken(other, ofDay(95), midnight);
-      }
-      return send();
-    });
-  const process = await cluster.open({ through });
+  const process = await outrun(cluster, async () => {
+    await taken(other, ofDay(95), midnight);
+  });
   const told = heardBy(process);
   await taken(process, ofDay(85), midnight - 1);
   await taken(other, ofDay(1), midnight + 1);
@@ -278,8 +257,8 @@ test("a mark that comes too late keeps no later period from being told", async (
     const late = new Gate();
     const process = await cluster.open({ through: late.marks });
     const told = heardBy(process);
-    const outrun = new Gate();
-    const other = await cluster.open({ through: outrun.marks });
+    const next = new Gate();
+    const other = await cluster.open({ through: next.marks });
     const heard = heardBy(other);
     const nextMs = isReset ? T0 + 1 : T0 + DAY_MS / 2;
     assert.deepEqual(kinds(await process.place.take([ofDay(85)], T0)), ["taken"]);
@@ -288,7 +267,7 @@ test("a mark that comes too late keeps no later period from being told", async (
     // Both have sent their marks. That of the period that is over lands first.
     late.open();
     await process.buckets.settled();
-    outrun.open();
+    next.open();
     await other.buckets.settled();
     assert.deepEqual([percents(told), percents(heard)], [[80], [80, 95]], isReset ? "reset by hand" : "at midnight");
   }
