@@ -110,3 +110,24 @@ test("a shadow decides by no shard, also where another process has split the buc
   assert.deepEqual(answer.shadowed, []);
   assert.equal(await one.place.level("ada", "tpm", T0 + 2), 4_000);
 });
+
+test("shards that have become shadows refuse no request that has not heard of it", async () => {
+  const cluster = new Cluster();
+  const [one, other] = [await cluster.open(), await cluster.open()];
+  const drip = (more: object) => [
+    Limit.custom("tpm", { capacity: 20, refillAmount: 1, refillPeriodMs: 1e12, ...more }),
+  ];
+  const origin = { asOfMs: T0 + 1, generation: 2 };
+  const asked = claim("ada", drip({}), { tpm: 12 });
+  await one.place.ticket(claim("ada", drip({}), { tpm: 4 }), T0);
+  const { resize } = await import("../../src/protocol/shards/resize.ts");
+  const { installLimits } = await import("../../src/protocol/config/apply.ts");
+  const { context } = other.buckets as unknown as { context: Parameters<typeof resize>[0] };
+  assert.equal(await resize(context, asked.bucket, "more", T0), true);
+  const { bucket, set } = claim("ada", drip({ shadow: true }), {});
+  await installLimits(context, { bucket, set, origin, readingMs: T0 + 1, configConfirmed: false });
+  assert.equal((await one.place.take([asked], T0 + 1))[0]?.kind, "contended");
+  const [answer] = await one.place.take([asked], T0 + 2);
+  assert.ok(answer?.kind === "taken");
+  assert.equal(await one.place.level("ada", "tpm", T0 + 2), 4_000);
+});

@@ -2,7 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { checkAtomic } from "../../domain/atomic.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { fits } from "../../domain/bucket-questions.ts";
-import { type BucketState, findLimit, takeBy, wholeOf } from "../../domain/bucket-state.ts";
+import { type BucketState, findLimit, type LimitState, takeBy, wholeOf } from "../../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { isHard } from "../../domain/limit.ts";
@@ -94,7 +94,7 @@ function draw(
   const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
   // Slots are held in one item, and shadows decide by all that there is. The next request joins the shards first.
-  if (jobs.some((job, i) => (wholes[i]?.images.length ?? 0) > 1 && isOfOneItem(job))) {
+  if (jobs.some((job, i) => isOfOneItem(context, wholes[i] as Whole, job))) {
     return { kind: "result", installs: [], result: states.map((state): Answer => ({ kind: "contended", state })) };
   }
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
@@ -135,14 +135,19 @@ function draw(
   return { kind: "transact", writes, event: undefined, result: answers };
 }
 
-function isOfOneItem({ of, amounts }: Job): boolean {
-  if (of.bypass) return false;
-  return of.set.limits.some((limit) =>
-    amounts.some(
-      ({ limit: name, milli }) =>
-        name === limit.name && (limit.shadow === true || (rulesOf(limit).holdsSlots && milli > 0)),
-    ),
-  );
+/** By the limits that its shards would go by: they may have heard of a change that the claim has not. */
+function isOfOneItem({ env }: ProtocolContext, { images }: Whole, job: Job): boolean {
+  const { of, amounts, readingMs } = job;
+  if (of.bypass || images.length < 2) return false;
+  const isOne = ({ limit }: LimitState, milli: number) =>
+    limit.shadow === true || (rulesOf(limit).holdsSlots && milli > 0);
+  return images.some((image) => {
+    const { state } = admit(image, [job], { readingMs, configConfirmed: false }, env);
+    return amounts.some(({ limit, milli }) => {
+      const held = findLimit(state, limit);
+      return held !== undefined && isOne(held, milli);
+    });
+  });
 }
 
 /** Of a bucket in shards: whether they cannot give it together, each limit by itself. */

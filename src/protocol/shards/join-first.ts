@@ -75,8 +75,12 @@ export class JoinFirst {
   }
 }
 
-function mustJoin({ set }: Claim, { shardCount }: BucketCache): boolean {
-  return shardCount > 1 && set.limits.some(isWhole);
+/** By the limits of the claim, or by those of the shards, which may have heard of a change that the claim has not. */
+function mustJoin({ set }: Claim, cache: BucketCache): boolean {
+  if (cache.shardCount === 1) return false;
+  return (
+    set.limits.some(isWhole) || cache.images().some(({ state }) => state.limits.some(({ limit }) => isWhole(limit)))
+  );
 }
 
 /** Why the store did not answer about one of the shards. */
