@@ -9,11 +9,13 @@ import { overriding } from "../testing/overriding.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { StraightStore } from "../testing/straight-store.ts";
 
-// Marks of periods that are over by the time they are looked at, or land.
+// Marks of periods that are over by the time they are looked at, or land; and of uses that are.
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const DAY_MS = 86_400_000;
-const SET = limitSet([limitMakers(calendar).quota("day", 100, { reset: "daily", notifyAt: [80, 95] })]);
+const NOTIFY = { notifyAt: [80, 95] };
+const SET = limitSet([limitMakers(calendar).quota("day", 100, { reset: "daily", ...NOTIFY })]);
+const REFILLING = limitSet([limitMakers(calendar).perMinute("day", 100, NOTIFY)]);
 
 /** Processes know their marks by numbers of their own. */
 const random = new SeededRandom(1);
@@ -25,13 +27,13 @@ function opened() {
 }
 
 /** A process whose marks come to a store in this way, and what it tells. */
-function processOn(store: BatchStore, marks: Partial<BatchStore> = {}) {
+function processOn(store: BatchStore, marks: Partial<BatchStore> = {}, set = SET) {
   const buckets = bucketsOn(overriding(store, marks), random.fork(), { coalesce: true });
   const told: number[] = [];
   buckets.watchThresholds?.(({ percent }) => told.push(percent));
   const take = async (tokens: number, nowMs: number) => {
     const claim = {
-      ...{ bucket: bucketKey("a", "api"), set: SET, origin: { asOfMs: T0, generation: 1 }, bypass: false },
+      ...{ bucket: bucketKey("a", "api"), set, origin: { asOfMs: T0, generation: 1 }, bypass: false },
       take: [{ limit: "day", milli: tokens * 1_000 }],
     };
     const reply = await buckets.take([claim], { nowMs, timeoutMs: 30_000, generation: 1, atomic: true });
@@ -88,4 +90,22 @@ test("uses of several periods that wait for one mark are all told", async () => 
   open();
   await process.settled();
   assert.deepEqual(process.told, [80, 95, 80]);
+});
+
+test("who looks late at what refills takes no mark back that others set since", async () => {
+  const store = opened();
+  const { opened: looks, open } = gate();
+  const late = processOn(store, { read: (...args) => looks.then(() => store.read(...args)) }, REFILLING);
+  const other = processOn(store, {}, REFILLING);
+  await other.take(85, T0);
+  await other.settled();
+  const fullMs = T0 + 120_000;
+  await late.take(1, fullMs);
+  await other.take(85, fullMs);
+  await other.settled();
+  open();
+  await late.settled();
+  await other.take(1, fullMs);
+  await other.settled();
+  assert.deepEqual([late.told, other.told], [[], [80, 80]]);
 });

@@ -92,6 +92,8 @@ export class StraightMarks {
       // It is read after the take: what the take itself met is not known.
       const due = now && dueOf(now.held, now.use, { now: mark, seen: undefined, last: now.last });
       if (now === undefined || due === undefined) return;
+      // Only the take itself saw that so little is used that a mark is taken back; others may have taken, and told that, since.
+      if (due.tell.length === 0 && (tries > 0 || now.isMoreUsed)) return;
       sent = { use: now.use, tell: due.tell };
       const next = marksWith(row.marks, use.limit, { percent: due.told, period: use.period, number });
       try {
@@ -114,8 +116,10 @@ export class StraightMarks {
     if (held === undefined || before === undefined) return undefined;
     const last = periodOf(before, stored.epochMs, calendar);
     // Of a limit that refills, what was used once is over when the mark has changed since.
-    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use, last };
-    return { held, last, use: { ...useOf(held, state, { milli: 0, readingMs }, calendar), period: use.period } };
+    const seen = useOf(held, state, { milli: 0, readingMs: isFirst ? use.readingMs : readingMs }, calendar);
+    const isMoreUsed = seen.used.after > use.used.after;
+    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use, last, isMoreUsed };
+    return { held, last, use: { ...seen, period: use.period }, isMoreUsed };
   }
 
   #tell(bucket: BucketKey, use: Use, percents: readonly number[]): void {

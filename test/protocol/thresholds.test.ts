@@ -237,6 +237,31 @@ test("a take of several levels tells nothing that others had given back before i
   assert.deepEqual(percents(told), [80, 95]);
 });
 
+test("a take of several levels takes no mark back that others set before the bucket was read", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  let meanwhile = async () => {};
+  const through = (items: ItemStore): ItemStore =>
+    overriding(items, {
+      transact: async (...asked) => {
+        const reply = await items.transact(...asked);
+        // The bucket is read after it, for its mark.
+        await meanwhile();
+        return reply;
+      },
+    });
+  const process = await cluster.open({ through });
+  const [told, heard] = [heardBy(process), heardBy(other)];
+  await taken(other, ofMinute(85), T0);
+  const fullMs = T0 + 2 * MINUTE_MS;
+  meanwhile = () => taken(other, ofMinute(85), fullMs);
+  const both = [ofMinute(1), claim("org", [Kinds.perMinute("rpm", 1_000)], { rpm: 1 })];
+  assert.deepEqual(kinds(await process.place.take(both, fullMs, { atomic: true })), ["taken", "taken"]);
+  await process.buckets.settled();
+  await taken(other, ofMinute(1), fullMs);
+  assert.deepEqual([percents(told), percents(heard)], [[], [80, 80]]);
+});
+
 test("a mark of a period that is over takes no later one back", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();

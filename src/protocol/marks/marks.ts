@@ -132,8 +132,10 @@ export class Marks implements ThresholdMarks {
       const isAsMet = outruns === 0 && (met === undefined || met === start);
       const now = this.#useNow(held, seen, { use, milli, image: met, isAsMet });
       const due = dueOf(held, now, { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) });
+      if (due === undefined) return;
       // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs.
-      if (due === undefined || (!isAsMet && due.tell.length === 0)) return;
+      const isTakenBack = due.tell.length === 0;
+      if (isTakenBack && !(isAsMet && this.#isAllUsed(held, seen, { use, milli, image: met, isAsMet }))) return;
       const result = await this.#swap(seen.image, now, due.told);
       if (result.kind === "not written") throw result.cause;
       if (result.kind === "ours") {
@@ -154,13 +156,21 @@ export class Marks implements ThresholdMarks {
   #useNow(held: LimitState, { state, image }: Seen, { use, milli, image: met, isAsMet }: Met): Use {
     if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) {
       if (met !== undefined || rulesOf(held.limit).hasPeriods) return use;
-      const { used } = useOf(held, state, { milli, readingMs: use.readingMs }, this.#context().env.calendar);
-      const after = Math.min(use.used.after, used.after);
+      const after = Math.min(use.used.after, this.#usedIn(held, state, { use, milli }));
       return { ...use, used: { ...use.used, before: Math.min(use.used.before, after), after } };
     }
     // By a clock that is behind, more would be used than any take has left.
     const readingMs = isAsMet ? use.readingMs : Math.max(this.#nowMs(use), state.writtenMs ?? 0);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
+  }
+
+  /** Whether no more is used than a take left. One of several levels shows no item: others may have taken, and told that, before it was read. */
+  #isAllUsed(held: LimitState, { state }: Seen, { use, milli, image: met }: Met): boolean {
+    return met !== undefined || this.#usedIn(held, state, { use, milli }) <= use.used.after;
+  }
+
+  #usedIn(held: LimitState, state: BucketState, { use, milli }: Pick<Met, "use" | "milli">): number {
+    return useOf(held, state, { milli, readingMs: use.readingMs }, this.#context().env.calendar).used.after;
   }
 
   /** The period that was last taken from: shards are looked at now, and have come as far as that. */
