@@ -136,3 +136,30 @@ test("a synchronous request that only its parent is charged for is decided where
   const request = { entityId: "key", resource: "api", consume: { tpm: 1 } };
   for (const outcome of [limiter.tryAcquireSync(request), await limiter.tryAcquire(request)]) assert.ok(outcome.ok);
 });
+
+test("where only an answer tells of changed configuration nobody is told off by what is remembered of it", async () => {
+  const memory = openMemory();
+  let reads = 0;
+  const remote = withScope(later(memory), ({ config }) => ({
+    config: overriding(config, {
+      generation: () => undefined,
+      resolveSync: undefined as never,
+      resolve: async (entityId, resource) => {
+        reads++;
+        return config.resolve(entityId, resource);
+      },
+    }),
+  }));
+  const [limiter, other] = [await RateLimiter.open({ store: remote }), await RateLimiter.open({ store: memory })];
+  await other.setResourceDefaults("api", [Limit.perMinute("rpm", 60)]);
+  const ask = (measure: string) => limiter.tryAcquire({ entityId: "solo", resource: "api", consume: { [measure]: 1 } });
+  assert.ok((await ask("rpm")).ok);
+  await other.setResourceDefaults("api", [Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 100)]);
+  assert.ok((await ask("tpm")).ok);
+  reads = 0;
+  assert.ok((await ask("tpm")).ok);
+  assert.equal(reads, 0);
+  // It is read once to be certain, and then told.
+  await assert.rejects(ask("tokens"), { code: "limit_unknown" });
+  assert.equal(reads, 1);
+});

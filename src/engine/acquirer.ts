@@ -232,7 +232,8 @@ export class Acquirer {
         }
         const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
         const plan = this.planner.planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
-        if (plan === "stale") continue;
+        if (plan === "unsure") how = "consistent";
+        if (plan === "stale" || plan === "unsure") continue;
         if (plan.ok === false) {
           if (waiting === undefined) this.refused(request, plan);
           return plan;

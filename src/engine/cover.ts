@@ -67,6 +67,7 @@ function covered(demand: Demand, levels: readonly ChainLink[], sinceRead: number
   return { ...demand, isConfigJustRead, origin: reading === origin.reading ? origin : { ...origin, reading } };
 }
 
-function isJustRead({ isConsistent, readNumber }: ChainLink, sinceRead: number): boolean {
+/** Whether a link was read for a request, with every change that was answered before it. */
+export function isJustRead({ isConsistent, readNumber }: ChainLink, sinceRead: number): boolean {
   return isConsistent && readNumber > sinceRead;
 }

@@ -7,7 +7,7 @@ import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/b
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
 import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
-import { covering, untoldLevels } from "./cover.ts";
+import { covering, isJustRead, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, askedAs, type Demand, demandsFor, demandsOf } from "./request.ts";
@@ -46,8 +46,8 @@ export interface Replanned extends Pick<PlanTime, "sinceRead"> {
   readonly how: HowRead;
 }
 
-/** The plan; or the refusal that the deny memory knows already; or that configuration has changed. */
-export type Planned = Plan | Refusal | "stale";
+/** The plan; or the refusal that the deny memory knows already; or that configuration has changed; or that it must be read to know that. */
+export type Planned = Plan | Refusal | "stale" | "unsure";
 
 /** How many plans are made for one request, each after configuration changed under the last, before giving up. */
 export const PLANS_MAX = 50;
@@ -128,6 +128,15 @@ function disagreeing(links: readonly ChainLink[]): readonly ChainLink[] {
 
 function isSameTotals(one: ChainLink | undefined, other: ChainLink | undefined): boolean {
   return one?.set.signature === other?.set.signature && one?.charged.signature === other?.charged.signature;
+}
+
+/** All links whose configuration was not read for this request. */
+export function notJustRead(
+  chain: readonly ChainLink[],
+  others: readonly PartChain[],
+  sinceRead: number,
+): readonly ChainLink[] {
+  return [chain, ...others.map((other) => other.chain)].flat().filter((link) => !isJustRead(link, sinceRead));
 }
 
 /** Whether an error is about what configuration says, which may be out of date. */

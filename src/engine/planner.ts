@@ -1,4 +1,5 @@
 import { entityMissing } from "../domain/entity.ts";
+import { ValidationError } from "../domain/errors.ts";
 import { checkBucketResource } from "../domain/names.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { DenyMemory } from "./deny-memory.ts";
@@ -10,6 +11,7 @@ import {
   enabled,
   isByConfig,
   isOneReading,
+  notJustRead,
   type PartChain,
   type Plan,
   type Planned,
@@ -36,6 +38,8 @@ interface PlannerParts {
   readonly outages: Pick<Outages, "noteStored">;
 }
 
+const NONE: readonly ChainLink[] = Object.freeze([]);
+
 /** Makes plans of requests and questions, by configuration and by what is remembered. It asks no bucket, but for `observe`. */
 export class Planner {
   readonly #parts: PlannerParts;
@@ -50,7 +54,7 @@ export class Planner {
 
   /**
    * The plan; or the refusal that memory already knows; or `stale`, when configuration has changed: the links it would be
-   * made of, remembered at different times, do not belong together.
+   * made of, remembered at different times, do not belong together; or `unsure`, when it would be told off by what is remembered.
    */
   planned(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Planned {
     if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
@@ -62,10 +66,21 @@ export class Planner {
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      if (!isByConfig(error) || !this.isOutdated(chain)) throw error;
-      this.#parts.configCache.expire();
-      return "stale";
+      if (!isByConfig(error)) throw error;
+      if (this.isOutdated(chain)) {
+        this.#parts.configCache.expire();
+        return "stale";
+      }
+      const unread = this.#unread(chain, others, at);
+      if (!(error instanceof ValidationError) || unread.length === 0) throw error;
+      this.#parts.configCache.expire(unread);
+      return "unsure";
     }
+  }
+
+  /** Links that another process may have changed since, where only an answer of the store tells of it. */
+  #unread(chain: readonly ChainLink[], others: readonly PartChain[], { sinceRead }: PlanTime): readonly ChainLink[] {
+    return this.#deps.scope.config.resolveSync === undefined ? notJustRead(chain, others, sinceRead) : NONE;
   }
 
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
