@@ -330,15 +330,20 @@ export function checkAbove(scene: Scene, error: unknown): void {
   if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") return;
   const { journal, mosts } = around;
   journal.count("amounts above a capacity");
-  const [, tokens, limit = "", askedBy = "", resource = "", parent] = ABOVE.exec(error.message) ?? [];
-  const asked = askedOf(scene, { entityId: parent ?? askedBy, resource, limit, tokens: Number(tokens) });
+  const [, tokens, limit = "", leave = "0", askedBy = "", resource = "", parent] = ABOVE.exec(error.message) ?? [];
+  // Of two that wait the one that leaves more may be told off, after the other was asked.
+  const leavePercent = BigInt(leave);
+  const asked = {
+    ...askedOf(scene, { entityId: parent ?? askedBy, resource, limit, tokens: Number(tokens) }),
+    leavePercent,
+  };
   const when = { sinceMs: operation.askedFromMs, readingMs: operation.latestReadingMs(client.clock) };
   if (mosts.isNever(asked, "bucket and claim", when)) return;
   journal.violation(`${operation.name} was told off, although it can fit: ${error.message}`);
 }
 
 const ABOVE =
-  /^(\d+) of "(\w+)"(?: with \d+ % to be left)? for (\S+) on (\S+) can never be granted: (?:its parent (\S+) has)?/;
+  /^(\d+) of "(\w+)"(?: with (\d+) % to be left)? for (\S+) on (\S+) can never be granted: (?:its parent (\S+) has)?/;
 
 /** What was asked of one limit, and by which limits: those that were sent, or, from memory, those there are or were. */
 function askedOf(

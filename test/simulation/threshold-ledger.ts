@@ -48,6 +48,7 @@ export class ThresholdLedger {
     { nowMs, marks }: { readonly nowMs: number; readonly marks: boolean },
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
+    this.#forgets(id, state);
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
       const { notifyAt } = held?.limit ?? {};
@@ -146,6 +147,14 @@ export class ThresholdLedger {
     for (const [key, kept] of this.#kept) {
       const [itsBucket, itsName, percent, endMs] = key.split("\t");
       if (itsBucket === bucketId && itsName === name && endMs === "" && isLow(Number(percent))) kept.isArmed = true;
+    }
+  }
+
+  /** A limit that was left out, and had all there is, is forgotten with its mark: it begins anew when it comes back. */
+  #forgets(bucketId: string, state: BucketState): void {
+    for (const [key, kept] of this.#kept) {
+      const [itsBucket, itsName = "", , endMs] = key.split("\t");
+      if (itsBucket === bucketId && endMs === "" && findLimit(state, itsName) === undefined) kept.isArmed = true;
     }
   }
 
