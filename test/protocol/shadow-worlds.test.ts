@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit } from "../../src/domain/limit.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
+import { installLimits } from "../../src/protocol/config/apply.ts";
+import { resize } from "../../src/protocol/shards/resize.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
-import { claim, T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { claim, kinds, T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -91,43 +94,50 @@ test("a level that is given back for another one gives back nothing that passed 
   assert.equal(await one.level("org", "tpm", T0), 6_000);
 });
 
-test("a shadow decides by no shard, also where another process has split the bucket unseen", async () => {
+const drip = (more: object) => [Limit.custom("tpm", { capacity: 20, refillAmount: 1, refillPeriodMs: 1e12, ...more })];
+const NEWER = { asOfMs: T0 + 1, generation: 2 };
+
+/** A bucket that another process has split in two, unseen, after so much was taken from it; and how its limits change on both shards. */
+async function splitAfter(tokens: number) {
   const cluster = new Cluster();
   const [one, other] = [await cluster.open(), await cluster.open()];
-  const drip = (more: object) => [
-    Limit.custom("tpm", { capacity: 20, refillAmount: 1, refillPeriodMs: 1e12, ...more }),
-  ];
-  await one.place.ticket(claim("ada", drip({}), { tpm: 4 }), T0);
-  const { resize } = await import("../../src/protocol/shards/resize.ts");
+  const used = claim("ada", drip({}), { tpm: Math.min(tokens, 20) });
+  await one.place.ticket(used, T0);
+  if (tokens > 20) await one.place.debit(used, { tpm: tokens - 20 }, T0);
   const { context } = other.buckets as unknown as { context: Parameters<typeof resize>[0] };
-  assert.equal(await resize(context, claim("ada", drip({}), {}).bucket, "more", T0), true);
-  const origin = { asOfMs: T0 + 1, generation: 2 };
-  const asked = claim("ada", drip({ shadow: true }), { tpm: 12 }, { origin });
+  assert.equal(await resize(context, used.bucket, "more", T0), true);
+  const become = ({ bucket, set }: Claim) =>
+    installLimits(context, { bucket, set, origin: NEWER, readingMs: T0 + 1, configConfirmed: false });
+  return { place: one.place, become };
+}
+
+test("a shadow decides by no shard, also where another process has split the bucket unseen", async () => {
+  const { place } = await splitAfter(4);
+  const asked = claim("ada", drip({ shadow: true }), { tpm: 12 }, { origin: NEWER });
   // Each shard has 8 of the 16: nothing is decided by one of them, and the next request has joined them.
-  assert.equal((await one.place.take([asked], T0 + 1))[0]?.kind, "contended");
-  const [answer] = await one.place.take([asked], T0 + 2);
+  assert.equal((await place.take([asked], T0 + 1))[0]?.kind, "contended");
+  const [answer] = await place.take([asked], T0 + 2);
   assert.ok(answer?.kind === "taken");
   assert.deepEqual(answer.shadowed, []);
-  assert.equal(await one.place.level("ada", "tpm", T0 + 2), 4_000);
+  assert.equal(await place.level("ada", "tpm", T0 + 2), 4_000);
 });
 
 test("shards that have become shadows refuse no request that has not heard of it", async () => {
-  const cluster = new Cluster();
-  const [one, other] = [await cluster.open(), await cluster.open()];
-  const drip = (more: object) => [
-    Limit.custom("tpm", { capacity: 20, refillAmount: 1, refillPeriodMs: 1e12, ...more }),
-  ];
-  const origin = { asOfMs: T0 + 1, generation: 2 };
+  const { place, become } = await splitAfter(4);
+  await become(claim("ada", drip({ shadow: true }), {}));
   const asked = claim("ada", drip({}), { tpm: 12 });
-  await one.place.ticket(claim("ada", drip({}), { tpm: 4 }), T0);
-  const { resize } = await import("../../src/protocol/shards/resize.ts");
-  const { installLimits } = await import("../../src/protocol/config/apply.ts");
-  const { context } = other.buckets as unknown as { context: Parameters<typeof resize>[0] };
-  assert.equal(await resize(context, asked.bucket, "more", T0), true);
-  const { bucket, set } = claim("ada", drip({ shadow: true }), {});
-  await installLimits(context, { bucket, set, origin, readingMs: T0 + 1, configConfirmed: false });
-  assert.equal((await one.place.take([asked], T0 + 1))[0]?.kind, "contended");
-  const [answer] = await one.place.take([asked], T0 + 2);
+  assert.equal((await place.take([asked], T0 + 1))[0]?.kind, "contended");
+  assert.deepEqual(kinds(await place.take([asked], T0 + 2)), ["taken"]);
+  assert.equal(await place.level("ada", "tpm", T0 + 2), 4_000);
+});
+
+test("what the shards of a shadow owe is owed after they are joined", async () => {
+  const { place, become } = await splitAfter(30);
+  const asked = claim("ada", drip({ shadow: true }), { tpm: 12 }, { origin: NEWER });
+  await become(asked);
+  assert.equal((await place.take([asked], T0 + 1))[0]?.kind, "contended");
+  const [answer] = await place.take([asked], T0 + 2);
   assert.ok(answer?.kind === "taken");
-  assert.equal(await one.place.level("ada", "tpm", T0 + 2), 4_000);
+  assert.deepEqual(answer.shadowed, ["tpm"]);
+  assert.equal(await place.level("ada", "tpm", T0 + 2), -10_000);
 });

@@ -102,7 +102,9 @@ export function passedMove<Write extends ShadowWrite>(
   written: { readonly passed: Passed[] },
 ): Write | "left" | "short" {
   const { fold, move, refill, intent } = of;
-  if (after.part !== undefined && isTaken(intent, after.name)) return "short";
+  // Only requests are decided: not what a lease is charged further, nor what shards that are joined owe.
+  if (!isTaken(intent, after.name)) return of;
+  if (after.part !== undefined) return "short";
   // Slots that come back or are renewed are decided already.
   if (move === undefined || move.slots !== undefined || move.milli < 0) return of;
   const risenMilli = refill?.risenMilli ?? 0;
