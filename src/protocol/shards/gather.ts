@@ -294,14 +294,13 @@ function installsFor(context: ProtocolContext, { images }: Whole, job: Job, conf
 
 function doubtIn({ env, readings }: ProtocolContext, { cache, images }: Whole, job: Job): Doubt {
   if (images.length === 0) return mustReadConfig(job.of, job.kind) ? "configSuspect" : "none";
-  let verdict: Doubt = "none";
-  for (const image of images) {
+  // Of every shard: one read of configuration then answers them all.
+  const doubts = images.map((image) => {
     const { eventuallyConsistent = false } = cache.seen(image.key.shard) ?? {};
-    const doubt = readings.doubtOf(cache, { image, eventuallyConsistent }, [job], env);
-    if (doubt === "configSuspect") return doubt;
-    if (doubt === "confirmed") verdict = doubt;
-  }
-  return verdict;
+    return readings.doubtOf(cache, { image, eventuallyConsistent }, [job], env);
+  });
+  if (doubts.includes("configSuspect")) return "configSuspect";
+  return doubts.includes("confirmed") ? "confirmed" : "none";
 }
 
 /** The bucket as it stands for a claim, all shards together. */
