@@ -237,29 +237,47 @@ test("a take of several levels tells nothing that others had given back before i
   assert.deepEqual(percents(told), [80, 95]);
 });
 
-test("a take of several levels takes no mark back that others set before the bucket was read", async () => {
-  const cluster = new Cluster();
-  const other = await cluster.open();
-  let meanwhile = async () => {};
+/** A process whose transactions are answered when something else has happened: the bucket is read after them, for its mark. */
+function afterTransactions(cluster: Cluster, meanwhile: () => Promise<void>): Promise<Process> {
   const through = (items: ItemStore): ItemStore =>
     overriding(items, {
       transact: async (...asked) => {
         const reply = await items.transact(...asked);
-        // The bucket is read after it, for its mark.
         await meanwhile();
         return reply;
       },
     });
-  const process = await cluster.open({ through });
+  return cluster.open({ through });
+}
+
+async function tookBoth({ place, buckets }: Process, tokens: number, nowMs: number): Promise<void> {
+  const both = [ofMinute(tokens), claim("org", [Kinds.perMinute("rpm", 1_000)], { rpm: tokens })];
+  assert.deepEqual(kinds(await place.take(both, nowMs, { atomic: true })), ["taken", "taken"]);
+  await buckets.settled();
+}
+
+test("a take of several levels takes no mark back that others set before the bucket was read", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const fullMs = T0 + 2 * MINUTE_MS;
+  const process = await afterTransactions(cluster, () => taken(other, ofMinute(85), fullMs));
   const [told, heard] = [heardBy(process), heardBy(other)];
   await taken(other, ofMinute(85), T0);
-  const fullMs = T0 + 2 * MINUTE_MS;
-  meanwhile = () => taken(other, ofMinute(85), fullMs);
-  const both = [ofMinute(1), claim("org", [Kinds.perMinute("rpm", 1_000)], { rpm: 1 })];
-  assert.deepEqual(kinds(await process.place.take(both, fullMs, { atomic: true })), ["taken", "taken"]);
-  await process.buckets.settled();
+  await tookBoth(process, 1, fullMs);
   await taken(other, ofMinute(1), fullMs);
   assert.deepEqual([percents(told), percents(heard)], [[], [80, 80]]);
+});
+
+test("a take of several levels takes no mark back because others gave back before the bucket was read", async () => {
+  const cluster = new Cluster();
+  const other = await cluster.open();
+  const process = await afterTransactions(cluster, async () => {
+    await other.place.credit(ofMinute(50), { rpm: 50 }, T0);
+  });
+  await taken(other, ofMinute(85), T0);
+  await tookBoth(process, 1, T0);
+  // No take has seen less than 85 used.
+  assert.equal(cluster.item(process.place.namespaceId, "ada")?.b_rpm_th, "80@0");
 });
 
 test("a mark of a period that is over takes no later one back", async () => {

@@ -131,11 +131,15 @@ export class Marks implements ThresholdMarks {
       if (held === undefined) return;
       const isAsMet = outruns === 0 && (met === undefined || met === start);
       const now = this.#useNow(held, seen, { use, milli, image: met, isAsMet });
-      const due = dueOf(held, now, { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) });
+      const marks = { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) };
+      const due = dueOf(held, now, marks);
       if (due === undefined) return;
-      // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs.
-      const isTakenBack = due.tell.length === 0;
-      if (isTakenBack && !(isAsMet && this.#isAllUsed(held, seen, { use, milli, image: met, isAsMet }))) return;
+      if (due.tell.length === 0) {
+        // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs. One of
+        // several levels shows no item: others may have taken, and told that, before it was read.
+        const isSeen = isAsMet && dueOf(held, use, marks)?.tell.length === 0;
+        if (!isSeen || (met === undefined && this.#usedIn(held, seen.state, { use, milli }) > use.used.after)) return;
+      }
       const result = await this.#swap(seen.image, now, due.told);
       if (result.kind === "not written") throw result.cause;
       if (result.kind === "ours") {
@@ -162,11 +166,6 @@ export class Marks implements ThresholdMarks {
     // By a clock that is behind, more would be used than any take has left.
     const readingMs = isAsMet ? use.readingMs : Math.max(this.#nowMs(use), state.writtenMs ?? 0);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
-  }
-
-  /** Whether no more is used than a take left. One of several levels shows no item: others may have taken, and told that, before it was read. */
-  #isAllUsed(held: LimitState, { state }: Seen, { use, milli, image: met }: Met): boolean {
-    return met !== undefined || this.#usedIn(held, state, { use, milli }) <= use.used.after;
   }
 
   #usedIn(held: LimitState, state: BucketState, { use, milli }: Pick<Met, "use" | "milli">): number {
