@@ -19,7 +19,7 @@ import { WriteBuilder } from "../item/write-builder.ts";
 import { drive } from "../process/drive.ts";
 import type { Machine } from "../process/machine.ts";
 import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
-import { readWhole, withoutDeadline } from "../shards/whole.ts";
+import { readWhole, type WholeRead, withoutDeadline } from "../shards/whole.ts";
 import { movesEpoch } from "../take/admission.ts";
 import { formFor } from "../take/forms.ts";
 import { installLimitsIntent } from "../take/install-limits.ts";
@@ -59,6 +59,8 @@ interface Installation extends LimitedBucket {
   readonly readingMs: number;
   /** Whether they were read, or written, just now: then marks that say "read configuration again" are removed. */
   readonly configConfirmed: boolean;
+  /** When somebody who waits for it must have an answer. Absent: nobody does. */
+  readonly untilMs?: number;
 }
 
 /**
@@ -67,7 +69,7 @@ interface Installation extends LimitedBucket {
  */
 export async function installLimits(context: ProtocolContext, installation: Installation): Promise<boolean> {
   const { env, readings, caches } = context;
-  const { bucket, readingMs } = installation;
+  const { bucket, readingMs, untilMs = Number.POSITIVE_INFINITY } = installation;
   const cache = caches.of(bucket);
   const job = jobOf(installation);
   const planFor = (): NotifyPlan => ({
@@ -81,7 +83,9 @@ export async function installLimits(context: ProtocolContext, installation: Inst
       return installWrite(context, seen.image, installation) ?? "nothing";
     },
   });
-  const results = await caches.holding([bucket], () => notifyEveryShard(context, bucket, readingMs, planFor));
+  const results = await caches.holding([bucket], () =>
+    notifyEveryShard(context, bucket, { readingMs, untilMs }, planFor),
+  );
   return !results.includes("not written");
 }
 
@@ -120,7 +124,9 @@ async function stampEveryShard(
     isIdempotent: true,
     writeFor: () => stamped().update(key, "exists", undefined),
   });
-  const results = await context.caches.holding([bucket], () => notifyEveryShard(context, bucket, readingMs, planFor));
+  const results = await context.caches.holding([bucket], () =>
+    notifyEveryShard(context, bucket, withoutDeadline(readingMs), planFor),
+  );
   if (results.includes("not written")) {
     throw new RateLimiterUnavailable(
       `A change of configuration could not be written to the bucket of ${bucket.entityId} on ${bucket.resource}.`,
@@ -136,29 +142,29 @@ async function stampEveryShard(
 async function notifyEveryShard(
   context: ProtocolContext,
   bucket: BucketKey,
-  readingMs: number,
+  at: Pick<WholeRead, "readingMs" | "untilMs">,
   planFor: (key: ItemKey) => NotifyPlan,
 ): Promise<Notified[]> {
   const cache = context.caches.of(bucket);
   const results: Notified[] = [];
   const told = new Set<number>();
   for (let round = 0; round < MOVES_MAX; round++) {
-    const [whole] = await readWhole(context, [bucket], withoutDeadline(readingMs));
+    const [whole] = await readWhole(context, [bucket], { ...withoutDeadline(at.readingMs), ...at });
     const untold = (whole?.images ?? []).filter(({ key }) => !told.has(key.shard));
     // On a shared table there may be fewer than they say they are.
     if (untold.length === 0) return results;
     for (const { key } of untold) {
       told.add(key.shard);
-      results.push(await notifyShard(context, key, planFor(key)));
+      results.push(await notifyShard(context, key, at.untilMs, planFor(key)));
     }
     if (told.size >= cache.shardCount) return results;
   }
   return [...results, "not written"];
 }
 
-function notifyShard(context: ProtocolContext, key: ItemKey, plan: NotifyPlan): Promise<Notified> {
+function notifyShard(context: ProtocolContext, key: ItemKey, latestMs: number, plan: NotifyPlan): Promise<Notified> {
   const policy = RETRY.notify;
-  const untilMs = context.clock.now() + policy.timeoutMs;
+  const untilMs = Math.min(latestMs, context.clock.now() + policy.timeoutMs);
   const cache = context.caches.of(key.bucket);
   const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
     ended: notifyEnded,

@@ -66,7 +66,8 @@ export class JoinFirst {
     const decidesByAll = set.limits.some((limit) => rulesOf(limit).holdsSlots || limit.shadow === true);
     if (joined.kind !== "not done" || !decidesByAll || clock.now() >= call.untilMs) return joined;
     try {
-      await installLimits(this.#context, { bucket, set, origin, readingMs: call.nowMs, configConfirmed: false });
+      const at = { readingMs: call.nowMs, untilMs: call.untilMs };
+      await installLimits(this.#context, { bucket, set, origin, configConfirmed: false, ...at });
     } catch (cause) {
       if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
       throw cause;

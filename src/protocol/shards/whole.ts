@@ -30,7 +30,7 @@ export function transactPlan<Result>(
 }
 
 /** By which reading, until when and how often all shards are read. */
-interface WholeRead {
+export interface WholeRead {
   readonly readingMs: number;
   readonly untilMs: number;
   readonly policy: RetryPolicy;
