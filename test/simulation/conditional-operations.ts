@@ -131,7 +131,8 @@ export class Purchased {
       if (own > 0n) model.topUp([{ limit: name, milli: Number(own) }], atMs);
       promise.gained(bucketId, limit.limit, own > 0n ? own : 0n, limit.period);
     }
-    const isQuota = touched[0]?.model.limit(name)?.period !== undefined;
+    // Of a limit that was left out shards may go by different rules: a quota among them gets what others have no room for.
+    const isQuota = touched.some(({ model }) => model.limit(name)?.period !== undefined);
     const due = isSlots ? 0n : isQuota || milli < room ? milli : room;
     const rounding = isQuota ? 0n : BigInt(touched.length);
     if (gained >= due - rounding && gained <= due + rounding) return;

@@ -1,4 +1,4 @@
-import { divided } from "../../bucket/share.ts";
+import { divided, type Part } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket-operations.ts";
 import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
@@ -217,7 +217,10 @@ function drawnFor(
   return { kind: "drawn", writes, gained: inOrder(gained, states[0] as BucketState) };
 }
 
-/** What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. */
+/**
+ * What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. Shards may still go by different
+ * rules of a limit that was left out: what one that refills has no room for, a quota gets.
+ */
 function sharedOut(
   states: readonly BucketState[],
   amounts: readonly Amount[],
@@ -227,21 +230,28 @@ function sharedOut(
   const gained: Amount[] = [];
   for (const { limit, milli } of amounts) {
     if (milli === 0 || findLimit(states[0] as BucketState, limit) === undefined) continue;
+    const held = states.map((state) => findLimit(state, limit));
+    const quota = held.findIndex((one) => one !== undefined && !rulesOf(one.limit).refillsSteadily);
+    const own = held.map((one) => (one === undefined ? 0 : divided(milli, one.part ?? WHOLE)));
     let left = milli;
-    for (const [i, state] of states.entries()) {
-      const held = findLimit(state, limit);
-      if (held === undefined) continue;
-      const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
-      const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
-      const { refillsSteadily } = rulesOf(held.limit);
-      const own = refillsSteadily ? Math.min(left, room) : divided(milli, part);
-      if (own > 0 || (refillsSteadily && states.length === 1)) shares[i]?.push({ limit, milli: own });
-      left -= own;
+    for (const [i, one] of held.entries()) {
+      if (one === undefined) continue;
+      if (rulesOf(one.limit).refillsSteadily) {
+        const room = Math.max(0, one.terms.capacityMilli - roomIn(states[i] as BucketState, limit, atMs));
+        own[i] = Math.min(quota < 0 ? left : (own[i] as number), room);
+      }
+      left -= own[i] as number;
     }
-    gained.push({ limit, milli: milli - left });
+    if (quota >= 0) own[quota] = (own[quota] as number) + left;
+    for (const [i, share] of own.entries()) {
+      if (share > 0 || (quota < 0 && states.length === 1)) shares[i]?.push({ limit, milli: share });
+    }
+    gained.push({ limit, milli: quota >= 0 ? milli : milli - left });
   }
   return { shares, gained };
 }
+
+const WHOLE: Part = Object.freeze({ index: 0, count: 1, rounding: "exact" });
 
 /** The first quota that would hold more than can be counted exactly, all shards together. */
 function withoutRoom(states: readonly BucketState[], amounts: readonly Amount[]): string | undefined {
