@@ -64,7 +64,10 @@ export class ThresholdLedger {
       // Nothing is used of a session that has not begun. What has no end is kept for the rules that refill.
       if (hasPeriods && endMs === undefined) continue;
       const period = this.#periodOf(id, held, endMs);
-      this.#book((event) => event.limit === name && bucketKey(event.entityId, event.resource).id === id);
+      // Takes of one transaction are told together: what is of another period belongs to a take that is reported next.
+      this.#book(({ limit, entityId, resource, resetsAtMs }) => {
+        return limit === name && bucketKey(entityId, resource).id === id && resetsAtMs === endMs;
+      });
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
         const kept = this.#of(id, name, percent, period);
