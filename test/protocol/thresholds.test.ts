@@ -268,18 +268,6 @@ test("a take of several levels takes no mark back that others set before the buc
   assert.deepEqual([percents(told), percents(heard)], [[], [80, 80]]);
 });
 
-test("a take of several levels takes no mark back because others gave back before the bucket was read", async () => {
-  const cluster = new Cluster();
-  const other = await cluster.open();
-  const process = await afterTransactions(cluster, async () => {
-    await other.place.credit(ofMinute(50), { rpm: 50 }, T0);
-  });
-  await taken(other, ofMinute(85), T0);
-  await tookBoth(process, 1, T0);
-  // No take has seen less than 85 used.
-  assert.equal(cluster.item(process.place.namespaceId, "ada")?.b_rpm_th, "80@0");
-});
-
 test("a mark of a period that is over takes no later one back", async () => {
   const cluster = new Cluster();
   const other = await cluster.open();
