@@ -46,7 +46,8 @@ export class Nonces {
     after: Item,
   ): string[] {
     // A write for nobody only closes an hour or brings limits: the epoch that it moves on is enough to know it by.
-    if (parts.every(({ amounts }) => amounts.length === 0) || parts.some(({ kind }) => kind === "credit")) return [];
+    const isForNobody = parts.every(({ amounts, passed = [] }) => amounts.length + passed.length === 0);
+    if (isForNobody || parts.some(({ kind }) => kind === "credit")) return [];
     const slot = slotWritten(before, after);
     if (slot === undefined) return ["it was written with a nonce that was there already"];
     const asked = parts.flatMap((part) => part.asked ?? []);
