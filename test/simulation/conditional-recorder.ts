@@ -376,8 +376,10 @@ export class ConditionalRecorder {
       return;
     }
     const spent = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs, of);
-    // Of no slots there is nothing to give back, whatever its ticket says.
-    const isNamed = (name: string) => model.limit(name)?.limit.holdMs === undefined || isTaken(amounts, name);
+    // Of no slots there is nothing to give back, whatever its ticket says; nor of a shard that gave nothing, where others did.
+    const isNothing = (name: string) =>
+      model.limit(name)?.limit.holdMs !== undefined || Number(after[SHARD_COUNT] ?? 1) > 1;
+    const isNamed = (name: string) => isTaken(amounts, name) || !isNothing(name);
     const pins = spent && new Map([...spent].filter(([name]) => isNamed(name)));
     if (pins !== undefined) asked?.pins.push(pins);
     if (kind === "debit") journal.count("debits");
