@@ -4,6 +4,7 @@ import { resetsAtMs } from "./bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { rulesOf } from "./kinds/table.ts";
+import type { Limit } from "./limit.ts";
 import type { LimitState } from "./limit-state.ts";
 import { type Crossed, type Crossing, crossing, type UsedPart } from "./thresholds.ts";
 
@@ -50,6 +51,8 @@ export function withMark(held: LimitState, value: unknown, atMs: number, calenda
 /** What a take has used of one limit of a bucket. */
 export interface Use {
   readonly limit: string;
+  /** What the limit was then: its percentages are told, whatever becomes of it. */
+  readonly rule: Limit;
   readonly used: UsedPart;
   /** The period that it was taken in. */
   readonly period: string;
@@ -72,7 +75,13 @@ export function useOf(
   // Of a bucket in shards the first of them has the marks, and its periods count.
   const first = (state.shards?.[0] && findLimit(state.shards[0], held.name)) ?? held;
   return {
-    ...{ limit: held.name, used: { before, after, capacity }, period: periodOf(first, atMs, calendar), readingMs },
+    ...{
+      limit: held.name,
+      rule: held.limit,
+      used: { before, after, capacity },
+      period: periodOf(first, atMs, calendar),
+      readingMs,
+    },
     resetsAtMs: resetsAtMs(held, atMs, calendar),
   };
 }
@@ -95,19 +104,15 @@ interface MarksMet {
  * What is to be told of a use; undefined: nothing, and the mark stays. A mark of another period that has come since may be of a later
  * one: that of this use is over then, and no mark is taken back for it. Or somebody was late with a mark of an earlier one.
  */
-export function dueOf(
-  { limit }: Pick<LimitState, "limit">,
-  { used, period }: Use,
-  { now, seen, last }: MarksMet,
-): Crossing | undefined {
+export function dueOf({ rule, used, period }: Use, { now, seen, last }: MarksMet): Crossing | undefined {
   const mark = markIn(now);
   const isOfPeriod = mark?.period === period;
   const isReplaced = isOfPeriod || now === seen || (mark !== undefined && isEarlier(mark, period, last));
   if (!isReplaced) return undefined;
   const told = isOfPeriod ? mark.percent : 0;
-  const due = crossing(limit.notifyAt ?? NONE, told, used, rulesOf(limit));
+  const due = crossing(rule.notifyAt ?? NONE, told, used, rulesOf(rule));
   // A mark is only taken back for a percentage that can be told again.
-  const isRearmed = limit.notifyAt?.some((percent) => percent <= told && percent > due.told) ?? false;
+  const isRearmed = rule.notifyAt?.some((percent) => percent <= told && percent > due.told) ?? false;
   return due.tell.length === 0 && !isRearmed ? undefined : due;
 }
 

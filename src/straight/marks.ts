@@ -51,7 +51,7 @@ export class StraightMarks {
       if (held?.limit.notifyAt === undefined) continue;
       const use = useOf(held, state, { milli, readingMs }, this.#parts.calendar);
       const mark = toldText(held, use);
-      if (dueOf(held, use, { now: mark, seen: mark }) !== undefined) this.#begin(of.bucket, use);
+      if (dueOf(use, { now: mark, seen: mark }) !== undefined) this.#begin(of.bucket, use);
     }
   }
 
@@ -90,7 +90,7 @@ export class StraightMarks {
       if (its === number && sent !== undefined) return this.#tell(bucket, sent.use, sent.tell);
       const now = this.#now(bucket, row, use, tries === 0);
       // It is read after the take: what the take itself met is not known.
-      const due = now && dueOf(now.held, now.use, { now: mark, seen: undefined, last: now.last });
+      const due = now && dueOf(now.use, { now: mark, seen: undefined, last: now.last });
       if (now === undefined || due === undefined) return;
       // Only the take itself saw that so little is used that a mark is taken back; others may have taken, and told that, since.
       if (due.tell.length === 0 && (tries > 0 || now.isMoreUsed)) return;
@@ -118,8 +118,8 @@ export class StraightMarks {
     // Of a limit that refills, what was used once is over when the mark has changed since.
     const seen = useOf(held, state, { milli: 0, readingMs: isFirst ? use.readingMs : readingMs }, calendar);
     const isMoreUsed = seen.used.after > use.used.after;
-    if (isFirst || rulesOf(held.limit).hasPeriods) return { held, use, last, isMoreUsed };
-    return { held, last, use: { ...seen, period: use.period }, isMoreUsed };
+    if (isFirst || rulesOf(held.limit).hasPeriods) return { use, last, isMoreUsed };
+    return { use: { ...seen, period: use.period }, last, isMoreUsed };
   }
 
   #tell(bucket: BucketKey, use: Use, percents: readonly number[]): void {

@@ -14,8 +14,6 @@ interface Kept {
   told: number;
   /** Beginnings in which it was reached. */
   readonly beginnings: Set<string>;
-  /** Those in which it had been reached before it was asked for: who is late with a mark then tells it, and else the next take does. */
-  readonly beside: Set<string>;
   /** It may be reached anew. */
   isArmed: boolean;
   /** Under which rule it refilled last. */
@@ -51,8 +49,6 @@ export class ThresholdLedger {
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
     this.#forgets(id, state);
-    const untaken = state.limits.filter(({ name }) => amounts.every(({ limit }) => limit !== name));
-    for (const held of untaken) this.#besideTakes(id, state, held, nowMs);
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
       const { notifyAt } = held?.limit ?? {};
@@ -109,12 +105,11 @@ export class ThresholdLedger {
   /** What was told too often. `all`: of what it is asked whether everything that was reached was told. */
   problems(all: "everything" | "quotas" | "none"): string[] {
     this.#book(() => true);
-    return [...this.#kept].flatMap(([key, { may, told, beginnings, beside }]) => {
+    return [...this.#kept].flatMap(([key, { may, told, beginnings }]) => {
       const [bucketId = "", name, percent] = key.split("\t");
       if (this.#split.has(bucketId)) return [];
       const what = `${shownKey(bucketId)}: ${percent} % of ${name}`;
-      if (told > Math.max(may, new Set([...beginnings, ...beside]).size))
-        return [`${what} was told ${told} times, and reached ${may} times`];
+      if (told > may) return [`${what} was told ${told} times, and reached ${may} times`];
       const isAsked = all === "everything" || (all === "quotas" && beginnings.size > 0);
       if (!isAsked || told >= may || this.#isBelowTold(key)) return [];
       if (all === "quotas" && this.#isBeforeTold(key)) return [];
@@ -143,19 +138,6 @@ export class ThresholdLedger {
       const [itsBucket, itsName, , its] = other.split("\t");
       return itsBucket === bucketId && itsName === name && its !== period && told > 0;
     });
-  }
-
-  /** A limit that nothing was taken from: a change may have brought it other percentages. */
-  #besideTakes(id: string, state: BucketState, held: LimitState, nowMs: number): void {
-    const { capacityMilli } = held.terms;
-    const endMs = this.#endOf(held, Math.max(nowMs, state.epochMs));
-    if (endMs === undefined || capacityMilli === 0) return;
-    const period = this.#periodOf(id, held, endMs);
-    const used = BigInt(capacityMilli) - BigInt(availableMilli(state, held, nowMs));
-    for (const percent of held.limit.notifyAt ?? []) {
-      if (used * 100n < BigInt(capacityMilli) * BigInt(percent)) continue;
-      this.#of(id, held.name, percent, period).beside.add(`${held.quota?.resets}`);
-    }
   }
 
   #inPeriod(kept: Kept, { quota }: LimitState, isReached: boolean): void {
@@ -189,7 +171,7 @@ export class ThresholdLedger {
     const key = [bucketId, name, percent, period ?? ""].join("\t");
     let kept = this.#kept.get(key);
     if (kept === undefined) {
-      kept = { may: 0, told: 0, beginnings: new Set(), beside: new Set(), isArmed: true, rule: "" };
+      kept = { may: 0, told: 0, beginnings: new Set(), isArmed: true, rule: "" };
       this.#kept.set(key, kept);
     }
     return kept;

@@ -89,7 +89,7 @@ export class Marks implements ThresholdMarks {
       const own = left.shards === undefined ? image : undefined;
       const known = own ?? caches.of(of.bucket).seen(0)?.image;
       const mark = known === undefined ? toldText(held, use) : known.item[namesOf(name).th];
-      if (dueOf(held, use, { now: mark, seen: mark }) !== undefined) {
+      if (dueOf(use, { now: mark, seen: mark }) !== undefined) {
         this.#begin({ bucket: of.bucket, use, milli, image: own });
       }
     }
@@ -132,12 +132,12 @@ export class Marks implements ThresholdMarks {
       const isAsMet = outruns === 0 && (met === undefined || met === start);
       const now = this.#useNow(held, seen, { use, milli, image: met, isAsMet });
       const marks = { now: seen.image.item[th], seen: met?.item[th], last: this.#lastOf(seen, now) };
-      const due = dueOf(held, now, marks);
+      const due = dueOf(now, marks);
       if (due === undefined) return;
       if (due.tell.length === 0) {
         // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs. One of
         // several levels shows no item: others may have taken, and told that, before it was read.
-        const isSeen = isAsMet && dueOf(held, use, marks)?.tell.length === 0;
+        const isSeen = isAsMet && dueOf(use, marks)?.tell.length === 0;
         if (!isSeen || (met === undefined && this.#usedIn(held, seen.state, { use, milli }) > use.used.after)) return;
       }
       const result = await this.#swap(seen.image, now, due.told);
