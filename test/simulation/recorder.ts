@@ -86,6 +86,8 @@ export class Recorder {
   readonly #calendar: Calendar;
   /** Buckets that calls under way are about. */
   readonly #touched = new Set<string>();
+  /** Those that were made since no call was under way. */
+  readonly #made = new Set<string>();
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
   readonly #purchases = new Purchases();
   readonly #forgotten: Forgotten;
@@ -507,7 +509,8 @@ export class Recorder {
   #modelOf(call: Call, key: BucketKey): ModelBucket | undefined {
     const { id } = key;
     const model = this.#buckets.get(id)?.model;
-    if (model === undefined || !call.absent.has(id)) return model;
+    // One that came after this call may have been sent before it, and have made the bucket.
+    if (model === undefined || !call.absent.has(id) || this.#made.has(id)) return model;
     if (!model.isForgettable(call.context.nowMs))
       this.#journal.violation(`${shownKey(id)} vanished while it was not full`);
     this.#buckets.delete(id);
@@ -518,6 +521,7 @@ export class Recorder {
   #born({ bucket, set, origin }: LimitedBucket, nowMs: number): ModelBucket {
     const model = new ModelBucket(set, origin, nowMs, this.#calendar);
     this.#buckets.set(bucket.id, { key: bucket, model });
+    this.#made.add(bucket.id);
     this.usage.made(bucket, nowMs);
     return model;
   }
@@ -610,7 +614,9 @@ export class Recorder {
       return settled;
     };
     const over = () => {
-      if (--this.underWay === 0) this.#touched.clear();
+      if (--this.underWay > 0) return;
+      this.#touched.clear();
+      this.#made.clear();
     };
     if (reply instanceof Promise) {
       const ended = (error: unknown): never => {
