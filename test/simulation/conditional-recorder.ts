@@ -256,7 +256,9 @@ export class ConditionalRecorder {
       this.#moved(key, model, part, { trace, before, after, atMs });
       this.#leaves(key, model, part, { readingMs: trace.readingMs, shards: image.shardCount });
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
-      if (part.kind !== "credit" && !part.of.bypass) this.#used(key, after, part, parts.slice(i + 1), trace);
+      if (part.kind !== "credit" && !part.of.bypass) {
+        this.#used({ key, before, after }, part, parts.slice(i + 1), trace);
+      }
       const counted = this.#calls.countedFor(part.of);
       this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted, countedIn(part));
     }
@@ -469,7 +471,12 @@ export class ConditionalRecorder {
   }
 
   /** What one part of a write used, for what has to be told of it: the item shows what all of them left. */
-  #used(key: ItemKey, after: Item, { amounts }: Part, later: readonly Part[], { readingMs }: WriteTrace): void {
+  #used(
+    { key, before, after }: { key: ItemKey; before: Item | undefined; after: Item },
+    { amounts }: Part,
+    later: readonly Part[],
+    { readingMs }: WriteTrace,
+  ): void {
     const { thresholds, calendar } = this.#context;
     const { state } = readableImage(key, after, { calendar, dialect: OWN, like: undefined, set: undefined });
     const limits = state.limits.map((held) => {
@@ -478,7 +485,9 @@ export class ConditionalRecorder {
         .filter(({ limit }) => limit === held.name);
       return { ...held, tokensMilli: sums.reduce((sum, { milli }) => sum + milli, held.tokensMilli) };
     });
-    thresholds.took(key.bucket, { ...state, limits }, amounts, { nowMs: readingMs, marks: false });
+    // A transaction has no nonce, and shows nobody what was used: its process goes by what it knew.
+    const isEstimated = slotWritten(before, after) === undefined;
+    thresholds.took(key.bucket, { ...state, limits }, amounts, { nowMs: readingMs, marks: false, isEstimated });
   }
 
   #announced(key: ItemKey, before: Item | undefined, after: Item): void {

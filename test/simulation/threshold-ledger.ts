@@ -14,10 +14,23 @@ interface Kept {
   told: number;
   /** Beginnings in which it was reached. */
   readonly beginnings: Set<string>;
+  /** Beginnings in which its taker may have believed that it was: others had given back what it did not know of. */
+  readonly estimated: Set<string>;
   /** It may be reached anew. */
   isArmed: boolean;
+  /** It may be told anew: meanwhile the limit was a quota, whose marks replace those of what refills. */
+  mayBeArmed: boolean;
+  /** How often it was reached in such a case. */
+  perhaps: number;
   /** Under which rule it refilled last. */
   rule: string;
+}
+
+/** How a bucket was taken from. `marks`: its state has the marks that it left; `isEstimated`: it was not shown to the taker. */
+interface Taking {
+  readonly nowMs: number;
+  readonly marks: boolean;
+  readonly isEstimated?: boolean;
 }
 
 /**
@@ -40,12 +53,12 @@ export class ThresholdLedger {
     this.#calendar = calendar;
   }
 
-  /** A take or a debit was applied, and left the bucket in this state. `marks`: the state has the marks that it left, too. */
+  /** A take or a debit was applied, and left the bucket in this state. */
   took(
     { id }: BucketKey,
     state: BucketState,
     amounts: readonly Amount[],
-    { nowMs, marks }: { readonly nowMs: number; readonly marks: boolean },
+    { nowMs, marks, isEstimated = false }: Taking,
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
     this.#forgets(id, state);
@@ -59,7 +72,14 @@ export class ThresholdLedger {
       const isLow = (percent: number) => before * 100n <= capacity * BigInt(Math.max(0, percent - 10));
       // Also those that are not asked for at present: they may be again.
       const { hasPeriods } = rulesOf(held.limit);
-      if (!hasPeriods) this.#seen(id, name, isLow);
+      if (!hasPeriods)
+        this.#seen(id, name, (kept, percent) => {
+          if (isLow(percent)) kept.isArmed = true;
+        });
+      else
+        this.#seen(id, name, (kept) => {
+          kept.mayBeArmed = true;
+        });
       const endMs = this.#endOf(held, Math.max(nowMs, state.epochMs));
       // Nothing is used of a session that has not begun. What has no end is kept for the rules that refill.
       if (hasPeriods && endMs === undefined) continue;
@@ -71,6 +91,7 @@ export class ThresholdLedger {
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
         const kept = this.#of(id, name, percent, period);
+        if (isEstimated && hasPeriods) kept.estimated.add(`${held.quota?.resets}`);
         if (hasPeriods) this.#inPeriod(kept, held, isReached);
         else refilling(kept, held, isReached, isLow(percent));
         if (isReached) this.#journal.count("thresholds reached by takes");
@@ -105,11 +126,12 @@ export class ThresholdLedger {
   /** What was told too often. `all`: of what it is asked whether everything that was reached was told. */
   problems(all: "everything" | "quotas" | "none"): string[] {
     this.#book(() => true);
-    return [...this.#kept].flatMap(([key, { may, told, beginnings }]) => {
+    return [...this.#kept].flatMap(([key, { may, told, beginnings, estimated, perhaps }]) => {
       const [bucketId = "", name, percent] = key.split("\t");
       if (this.#split.has(bucketId)) return [];
       const what = `${shownKey(bucketId)}: ${percent} % of ${name}`;
-      if (told > may) return [`${what} was told ${told} times, and reached ${may} times`];
+      const believed = [...estimated].filter((beginning) => !beginnings.has(beginning)).length;
+      if (told > may + perhaps + believed) return [`${what} was told ${told} times, and reached ${may} times`];
       const isAsked = all === "everything" || (all === "quotas" && beginnings.size > 0);
       if (!isAsked || told >= may || this.#isBelowTold(key)) return [];
       if (all === "quotas" && this.#isBeforeTold(key)) return [];
@@ -146,10 +168,11 @@ export class ThresholdLedger {
     kept.may = Math.max(kept.may, kept.beginnings.size);
   }
 
-  #seen(bucketId: string, name: string, isLow: (percent: number) => boolean): void {
+  /** Each percentage of what refills. */
+  #seen(bucketId: string, name: string, each: (kept: Kept, percent: number) => void): void {
     for (const [key, kept] of this.#kept) {
       const [itsBucket, itsName, percent, endMs] = key.split("\t");
-      if (itsBucket === bucketId && itsName === name && endMs === "" && isLow(Number(percent))) kept.isArmed = true;
+      if (itsBucket === bucketId && itsName === name && endMs === "") each(kept, Number(percent));
     }
   }
 
@@ -171,7 +194,16 @@ export class ThresholdLedger {
     const key = [bucketId, name, percent, period ?? ""].join("\t");
     let kept = this.#kept.get(key);
     if (kept === undefined) {
-      kept = { may: 0, told: 0, beginnings: new Set(), isArmed: true, rule: "" };
+      kept = {
+        may: 0,
+        told: 0,
+        beginnings: new Set(),
+        estimated: new Set(),
+        isArmed: true,
+        rule: "",
+        mayBeArmed: false,
+        perhaps: 0,
+      };
       this.#kept.set(key, kept);
     }
     return kept;
@@ -184,7 +216,9 @@ function refilling(kept: Kept, { limit, quota, resetsBefore }: LimitState, isRea
   const rule = `${kindOf(limit)} ${quota?.resets ?? resetsBefore}`;
   if (isLow || rule !== kept.rule) kept.isArmed = true;
   kept.rule = rule;
-  if (!isReached || !kept.isArmed) return;
+  if (!isReached || !(kept.isArmed || kept.mayBeArmed)) return;
+  if (kept.isArmed) kept.may++;
+  else kept.perhaps++;
   kept.isArmed = false;
-  kept.may++;
+  kept.mayBeArmed = false;
 }
