@@ -8,6 +8,7 @@ import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { BN, namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
+import type { JobOutcome } from "../take/job.ts";
 
 // What a take has to tell of a limit, and the write of its mark: pure.
 
@@ -21,6 +22,11 @@ export interface ThresholdMarks {
   watch(listener: (crossed: Crossed) => void): () => void;
   /** Resolves when what was looked at so far is told, or will not be. */
   told(): Promise<void>;
+}
+
+/** By which reading a take is looked at. After a lost answer its item shows what later readings left: by its own more would be used than was. */
+export function lookedAtMs({ readingMs, image, orLeft }: Extract<JobOutcome, { kind: "taken" }>): number {
+  return orLeft === undefined ? readingMs : Math.max(readingMs, image.state.writtenMs ?? 0);
 }
 
 /** What was taken of some amounts: nothing of a shadow limit that they did not fit. */
