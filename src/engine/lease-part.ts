@@ -35,13 +35,16 @@ export class SinglePart implements LeasePart {
   readonly #answer: TakenInPlace;
   /** Of an answer that later takes share: what this one left. */
   readonly #left: TokensLeft | undefined;
+  readonly #leftOfSecond: number | undefined;
 
   constructor(link: ChainLink, take: readonly Amount[], answer: TakenInPlace, takenAtMs: number) {
     this.takenAtMs = takenAtMs;
     this.#link = link;
     this.#take = take;
     this.#answer = answer;
-    this.#left = answer.shared?.tokensLeft();
+    const { shared } = answer;
+    this.#left = shared?.tokensLeft();
+    this.#leftOfSecond = shared?.tokensLeftOfSecond();
   }
 
   get entityId(): string {
@@ -71,7 +74,7 @@ export class SinglePart implements LeasePart {
   get taken(): readonly TakenAnswer[] {
     const { kind, ticket, shadowed, shared } = this.#answer;
     if (shared === undefined || this.#left === undefined) return [this.#answer];
-    return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left) }];
+    return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left, this.#leftOfSecond) }];
   }
 }
 
