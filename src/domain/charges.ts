@@ -84,8 +84,13 @@ export function chargesOf(
 export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
   const { charged } = level;
   if (charged.isByName && consume !== undefined && unnamed === "allow") {
+    const last = charged.lastCharge;
+    if (last?.skips === 0 && isAskedAgain(consume, last.amounts)) return last.amounts;
     const named = amountsOf(consume, "consume");
-    if (named.length > 0 && areCalled(charged.limits, named)) return named;
+    if (named.length > 0 && areCalled(charged.limits, named)) {
+      noteCharge(charged, named);
+      return named;
+    }
   }
   const asked = askedBy(consume);
   const amounts = chargedTo(charged, asked);
@@ -123,6 +128,27 @@ export function countedAmong<Bucket extends ChargedBucket>(of: Bucket, { isFurth
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);
+
+/** Comparing in vain costs a tenth of a take from memory. Where every request asks for something else, few are compared. */
+const SKIPS = 16;
+
+function noteCharge(charged: LimitSet, amounts: readonly Amount[]): void {
+  const last = charged.lastCharge;
+  if (last !== undefined && last.skips > 0) last.skips--;
+  else charged.lastCharge = { amounts, skips: SKIPS };
+}
+
+/** Whether the same amounts are named in the same order: they were checked then. */
+function isAskedAgain(consume: unknown, last: readonly Amount[]): boolean {
+  if (typeof consume !== "object" || Array.isArray(consume)) return false;
+  let next = 0;
+  for (const name in consume) {
+    if (next === last.length) return false;
+    const { limit, milli } = last[next++] as Amount;
+    if (limit !== name || (consume as Record<string, unknown>)[name] !== milli / 1000) return false;
+  }
+  return next === last.length;
+}
 
 /** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
 function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {
