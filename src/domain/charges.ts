@@ -83,12 +83,12 @@ export function chargesOf(
 /** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
 export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
   const { charged } = level;
+  const last = charged.lastCharge;
+  if (last?.skips === 0 && unnamed === "allow" && isAskedAgain(consume, last.named)) return last.amounts;
   if (charged.isByName && consume !== undefined && unnamed === "allow") {
-    const last = charged.lastCharge;
-    if (last?.skips === 0 && isAskedAgain(consume, last.amounts)) return last.amounts;
     const named = amountsOf(consume, "consume");
     if (named.length > 0 && areCalled(charged.limits, named)) {
-      noteCharge(charged, named);
+      noteCharge(charged, named, named);
       return named;
     }
   }
@@ -97,6 +97,7 @@ export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unna
   if (!isAllCounted(charged, amounts, asked)) checkCounted(asked, [level]);
   if (unnamed === "refuse") checkAllNamed(asked, [level], ALONE);
   if (amounts.length === 0) throw nothingToTake([level]);
+  noteCharge(charged, asked.named, amounts);
   return amounts;
 }
 
@@ -132,15 +133,16 @@ const NOTHING: readonly Amount[] = Object.freeze([]);
 /** Comparing in vain costs a tenth of a take from memory. Where every request asks for something else, few are compared. */
 const SKIPS = 16;
 
-function noteCharge(charged: LimitSet, amounts: readonly Amount[]): void {
+function noteCharge(charged: LimitSet, named: readonly Amount[], amounts: readonly Amount[]): void {
   const last = charged.lastCharge;
   if (last !== undefined && last.skips > 0) last.skips--;
-  else charged.lastCharge = { amounts, skips: SKIPS };
+  else charged.lastCharge = { named, amounts, skips: SKIPS };
 }
 
 /** Whether the same amounts are named in the same order: they were checked then. */
 function isAskedAgain(consume: unknown, last: readonly Amount[]): boolean {
-  if (typeof consume !== "object" || Array.isArray(consume)) return false;
+  if (consume === undefined) return last.length === 0;
+  if (typeof consume !== "object" || consume === null || Array.isArray(consume)) return false;
   let next = 0;
   for (const name in consume) {
     if (next === last.length) return false;

@@ -23,6 +23,8 @@ export interface LimitSet {
 
 /** What a request was charged by a set of limits: many requests ask for the same again. */
 export interface LastCharge {
+  /** What it named, by measure. */
+  readonly named: readonly Amount[];
   readonly amounts: readonly Amount[];
   /** How many requests more are not compared with it. */
   skips: number;
