@@ -22,7 +22,7 @@ export interface LimitSet {
 }
 
 /** What a request was charged by a set of limits: many requests ask for the same again. */
-export interface LastCharge {
+interface LastCharge {
   /** What it named, by measure. */
   readonly named: readonly Amount[];
   readonly amounts: readonly Amount[];
