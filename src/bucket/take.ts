@@ -6,10 +6,27 @@ import { levelMilli, refilledMilli } from "./level.ts";
  * they do not suffice. Nothing that another client depends on moves: not the epoch, not the remainder.
  */
 export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {
-  const refilled = drippedMilli(balance, terms, elapsedMs);
+  const left = takeOrShort(balance, terms, elapsedMs, amountMilli);
+  return left === Number.NEGATIVE_INFINITY ? undefined : left;
+}
+
+/**
+ * The same with `-Infinity` for undefined, for takes in memory. V8 compiles it into its caller, and allocates none of its numbers,
+ * because it is short and can only answer a number. A constant of this module for `-Infinity` would undo that: V8 does not know its type.
+ */
+export function takeOrShort(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
+  const { refillAmountMilli } = terms;
+  let refilled = 0;
+  if (elapsedMs > 0 && refillAmountMilli !== 0) {
+    const product = elapsedMs * refillAmountMilli + balance.remainder;
+    refilled =
+      product < Number.MAX_SAFE_INTEGER
+        ? Math.floor(product / terms.refillPeriodMs)
+        : drippedMilli(balance, terms, elapsedMs);
+  }
   const left = Math.min(balance.tokensMilli, terms.capacityMilli - refilled) - amountMilli;
   // What is left at that time is `left + refilled`; it must not be less than nothing.
-  return left + refilled >= 0 ? left : undefined;
+  return left + refilled >= 0 ? left : Number.NEGATIVE_INFINITY;
 }
 
 /** Like `take`, but so much must be left. */

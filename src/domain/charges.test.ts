@@ -182,3 +182,46 @@ test("of a chain of one the same is charged as of any chain, whatever its limits
   });
   fc.assert(property, { numRuns: 500 });
 });
+
+test("a request is charged what it asks for, and is checked, whatever those before it asked for", () => {
+  const byName = level("a", [Limit.perMinute("a", 9), Limit.perMinute("b", 9)]);
+  const byMeasure = level("a", [quota("day", "a"), Limit.perMinute("b", 9), quota("calls", "requests")]);
+  const asked = fc.constantFrom<unknown>(
+    ...[
+      undefined,
+      { a: 1, b: 2, requests: 3 },
+      { a: 1, b: 2 },
+      { b: 2, a: 1 },
+      { a: 1 },
+      { a: 1, b: 2, c: 3 },
+      { a: 1, c: 2 },
+      { a: -0 },
+      {},
+    ],
+    ...[
+      { day: 1, b: 2, calls: 1 },
+      { a: "1", b: 2 },
+      { a: 1, b: 2.5 },
+      { a: 1, b: undefined },
+      Object.assign([], { a: 1, b: 2 }),
+      null,
+      "a",
+    ],
+  );
+  // In runs: what is asked again and again is compared with what it was charged before.
+  const runs = fc.array(fc.tuple(asked, fc.integer({ min: 1, max: 40 })), { minLength: 1, maxLength: 8 });
+  const outcome = (consume: unknown, of: ChargedBucket): unknown => {
+    try {
+      return chargeOf(consume as Tokens, of, "allow");
+    } catch (error) {
+      return (error as ValidationError).message;
+    }
+  };
+  const property = fc.property(runs, fc.constantFrom(byName, byMeasure), (all, one) => {
+    for (const [consume, times] of all) {
+      const fresh = outcome(consume, { ...one, charged: limitSet(one.charged.limits) });
+      for (let i = 0; i < times; i++) assert.deepEqual(outcome(consume, one), fresh);
+    }
+  });
+  fc.assert(property, { numRuns: 300 });
+});

@@ -35,13 +35,16 @@ export class SinglePart implements LeasePart {
   readonly #answer: TakenInPlace;
   /** Of an answer that later takes share: what this one left. */
   readonly #left: TokensLeft | undefined;
+  readonly #leftOfSecond: number | undefined;
 
   constructor(link: ChainLink, take: readonly Amount[], answer: TakenInPlace, takenAtMs: number) {
     this.takenAtMs = takenAtMs;
     this.#link = link;
     this.#take = take;
     this.#answer = answer;
-    this.#left = answer.shared?.tokensLeft();
+    const { shared } = answer;
+    this.#left = shared?.tokensLeft();
+    this.#leftOfSecond = shared?.tokensLeftOfSecond();
   }
 
   get entityId(): string {
@@ -70,8 +73,18 @@ export class SinglePart implements LeasePart {
 
   get taken(): readonly TakenAnswer[] {
     const { kind, ticket, shadowed, shared } = this.#answer;
-    if (shared === undefined || this.#left === undefined) return [this.#answer];
-    return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left) }];
+    return [shared === undefined ? this.#answer : { kind, ticket, shadowed, state: this.state }];
+  }
+
+  get link(): ChainLink {
+    return this.#link;
+  }
+
+  /** The bucket right after the take. */
+  get state(): BucketState {
+    const { shared } = this.#answer;
+    if (shared === undefined || this.#left === undefined) return this.#answer.state;
+    return shared.stateWith(this.#left, this.#leftOfSecond);
   }
 }
 
@@ -125,6 +138,7 @@ function slotsOfOne({ link, take, ticket }: TakenPart): SlotsTaken {
 /** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
 export function shortestHoldMs(part: LeasePart): number {
   let shortestMs = Number.POSITIVE_INFINITY;
+  if (!hasSlots(part)) return shortestMs;
   for (const { link, ticket, holdMs } of takenIn(part)) {
     for (const pin of ticket.pins) {
       if (isSlotPin(pin)) shortestMs = Math.min(shortestMs, slotHoldMs(pin, link.set.limits, holdMs, part.takenAtMs));

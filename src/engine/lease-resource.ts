@@ -48,7 +48,7 @@ export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
 
 /** What a lease holds on one resource. The lease itself is that of its first resource. */
 export abstract class LeaseResource<Measure extends string = string> {
-  protected readonly core: LeaseCore;
+  protected abstract readonly core: LeaseCore;
   protected readonly part: LeasePart;
   #ledger: LeaseLedger | undefined;
 
@@ -64,8 +64,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /** @internal */
-  constructor(core: LeaseCore, part: LeasePart) {
-    this.core = core;
+  constructor(part: LeasePart) {
     this.part = part;
   }
 

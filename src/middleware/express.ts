@@ -3,7 +3,8 @@ import { RateLimitExceeded } from "../domain/errors.ts";
 import { withCurrentLease } from "../engine/current-lease.ts";
 import type { Lease } from "../engine/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import { type Decision, Gate } from "./gate.ts";
+import type { Answer } from "./answer.ts";
+import { type Arriving, type Decision, Gate } from "./gate.ts";
 import { onceEnded, signalOf } from "./node-response.ts";
 import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
 
@@ -38,48 +39,80 @@ export function rateLimit(options: ExpressRateLimitOptions): RequestHandler {
   const gate = new Gate(checkOptions(options, ["handler"]));
   const handler = checkHandler(options.handler);
   return (req, res, next) => {
-    const arrival = { address: () => req.ip, signal: () => signalOf(res) };
-    gate.whenDecided(req, arrival, (decision) => proceed(decision, handler, { req, res, next }), next);
+    gate.whenDecided(req, new RequestInChain(handler, req, res, next));
   };
 }
 
-function proceed(
-  decision: Decision,
-  handler: ExpressRateLimitOptions["handler"],
-  { req, res, next }: { readonly req: Request; readonly res: Response; readonly next: NextFunction },
-): void {
-  switch (decision.kind) {
-    case "skipped":
-      next();
-      return;
-    case "passed":
-      setHeaders(res, decision.headers);
-      next();
-      return;
-    case "granted": {
-      const { lease, headers, close } = decision;
-      setHeaders(res, headers);
-      req.lease = lease;
-      onceEnded(res, close, () => undefined);
-      withCurrentLease(lease, () => next());
-      return;
-    }
-    case "refused": {
-      const { status, headers, problem, error } = decision.answer;
-      if (handler !== undefined && error instanceof RateLimitExceeded) {
-        const { "content-type": _, ...fields } = headers;
-        setHeaders(res, fields);
-        (async () => handler(req, res, next, error))().catch(next);
+/** One request on its way through the handlers of an application. */
+class RequestInChain implements Arriving {
+  readonly #handler: ExpressRateLimitOptions["handler"];
+  readonly #req: Request;
+  readonly #res: Response;
+  readonly #next: NextFunction;
+
+  constructor(handler: ExpressRateLimitOptions["handler"], req: Request, res: Response, next: NextFunction) {
+    this.#handler = handler;
+    this.#req = req;
+    this.#res = res;
+    this.#next = next;
+  }
+
+  address(): string | undefined {
+    return this.#req.ip;
+  }
+
+  signal(): AbortSignal {
+    return signalOf(this.#res);
+  }
+
+  failed(error: unknown): void {
+    this.#next(error);
+  }
+
+  proceed(decision: Decision): void {
+    const res = this.#res;
+    const next = this.#next;
+    switch (decision.kind) {
+      case "skipped":
+        next();
+        return;
+      case "passed":
+        setHeaders(res, decision.headers);
+        next();
+        return;
+      case "granted": {
+        const { lease, headers, close } = decision;
+        setHeaders(res, headers);
+        this.#req.lease = lease;
+        onceEnded(res, close);
+        withCurrentLease(lease, next);
         return;
       }
-      setHeaders(res, headers);
-      res.status(status).end(JSON.stringify(problem));
-      return;
+      case "refused":
+        refuse(decision.answer, this.#handler, this.#req, res, next);
+        return;
+      case "gone":
+        // Nobody reads an answer.
+        return;
     }
-    case "gone":
-      // Nobody reads an answer.
-      return;
   }
+}
+
+function refuse(
+  { status, headers, problem, error }: Answer,
+  handler: ExpressRateLimitOptions["handler"],
+  req: Request,
+  res: Response,
+  next: NextFunction,
+): void {
+  if (handler !== undefined && error instanceof RateLimitExceeded) {
+    const { "content-type": _, ...fields } = headers;
+    setHeaders(res, fields);
+    (async () => handler(req, res, next, error))().catch(next);
+    return;
+  }
+  setHeaders(res, headers);
+  res.status(status).end(JSON.stringify(problem));
 }
 
 function setHeaders(res: Response, headers: Readonly<Record<string, string>>): void {

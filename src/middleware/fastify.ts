@@ -3,7 +3,8 @@ import { RateLimitExceeded, ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 import { withCurrentLease } from "../engine/current-lease.ts";
 import type { Lease } from "../engine/lease.ts";
-import { type Decision, Gate } from "./gate.ts";
+import type { Answer } from "./answer.ts";
+import { type Arriving, type Decision, Gate } from "./gate.ts";
 import { onceEnded, signalOf } from "./node-response.ts";
 import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
 
@@ -71,7 +72,7 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
   app.addHook("onRoute", ({ config }) => {
     limitFor(config?.rateLimit);
   });
-  const thrown = new WeakMap<FastifyRequest, { readonly error: unknown }>();
+  const thrown: Thrown = new WeakMap();
   app.addHook("onError", (request, _reply, error, next) => {
     thrown.set(request, { error });
     next();
@@ -82,10 +83,7 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
       next();
       return;
     }
-    const arrival = { address: () => request.ip, signal: () => signalOf(reply.raw) };
-    const errorOf = () => thrown.get(request);
-    const inHook = { request, reply, next, errorOf };
-    limit.gate.whenDecided(request, arrival, (decision) => proceed(decision, limit, inHook), next as Failed);
+    limit.gate.whenDecided(request, new RequestInHook(limit, request, reply, next, thrown));
   };
   if (hook === "onRequest") {
     app.addHook("onRequest", decideAbout);
@@ -114,51 +112,93 @@ function limitOf(options: FastifyRouteRateLimitOptions): RouteLimit {
   return { gate: new Gate(checkOptions(options, ["handler"])), handler: checkHandler(options.handler) };
 }
 
-type Failed = (error: unknown) => void;
+/** What handlers threw, by request. */
+type Thrown = WeakMap<FastifyRequest, { readonly error: unknown }>;
 
-interface InHook {
-  readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
-  readonly next: (error?: Error) => void;
-  readonly errorOf: () => { readonly error: unknown } | undefined;
-}
+/** One request in the hook that decides about it. */
+class RequestInHook implements Arriving {
+  readonly #limit: RouteLimit;
+  readonly #request: FastifyRequest;
+  readonly #reply: FastifyReply;
+  readonly #next: (error?: Error) => void;
+  readonly #thrown: Thrown;
 
-function proceed(decision: Decision, { handler }: RouteLimit, { request, reply, next, errorOf }: InHook): void {
-  switch (decision.kind) {
-    case "skipped":
-      next();
-      return;
-    case "passed":
-      reply.headers(decision.headers);
-      next();
-      return;
-    case "granted": {
-      const { lease, headers, close } = decision;
-      reply.headers(headers);
-      request.lease = lease;
-      onceEnded(reply.raw, close, errorOf);
-      withCurrentLease(lease, () => next());
-      return;
-    }
-    case "refused": {
-      const { status, headers, problem, error } = decision.answer;
-      reply.code(status);
-      if (handler === undefined || !(error instanceof RateLimitExceeded)) {
-        reply.headers(headers).send(JSON.stringify(problem));
+  constructor(
+    limit: RouteLimit,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    next: (error?: Error) => void,
+    thrown: Thrown,
+  ) {
+    this.#limit = limit;
+    this.#request = request;
+    this.#reply = reply;
+    this.#next = next;
+    this.#thrown = thrown;
+  }
+
+  address(): string {
+    return this.#request.ip;
+  }
+
+  signal(): AbortSignal {
+    return signalOf(this.#reply.raw);
+  }
+
+  errorOf(): { readonly error: unknown } | undefined {
+    return this.#thrown.get(this.#request);
+  }
+
+  failed(error: unknown): void {
+    this.#next(error as Error);
+  }
+
+  proceed(decision: Decision): void {
+    const next = this.#next;
+    switch (decision.kind) {
+      case "skipped":
+        next();
+        return;
+      case "passed":
+        this.#reply.headers(decision.headers);
+        next();
+        return;
+      case "granted": {
+        const { lease, headers, close } = decision;
+        this.#reply.headers(headers);
+        this.#request.lease = lease;
+        onceEnded(this.#reply.raw, close, this);
+        withCurrentLease(lease, next);
         return;
       }
-      const { "content-type": _, ...fields } = headers;
-      reply.headers(fields);
-      (async () => handler(request, reply, error))().then((body) => {
-        if (!reply.sent) reply.send(body);
-      }, next);
-      return;
+      case "refused":
+        refuse(decision.answer, this.#limit, this.#request, this.#reply, next);
+        return;
+      case "gone":
+        // Nobody reads an answer.
+        this.#reply.hijack();
+        return;
     }
-    case "gone":
-      // Nobody reads an answer.
-      reply.hijack();
-      return;
   }
+}
+
+function refuse(
+  { status, headers, problem, error }: Answer,
+  { handler }: RouteLimit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  next: (error?: Error) => void,
+): void {
+  reply.code(status);
+  if (handler === undefined || !(error instanceof RateLimitExceeded)) {
+    reply.headers(headers).send(JSON.stringify(problem));
+    return;
+  }
+  const { "content-type": _, ...fields } = headers;
+  reply.headers(fields);
+  (async () => handler(request, reply, error))().then((body) => {
+    if (!reply.sent) reply.send(body);
+  }, next);
 }
 
 function invalid(name: string, value: unknown, wanted: string): ValidationError {

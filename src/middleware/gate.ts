@@ -1,4 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
+import { BoundedMap } from "../domain/bounded-map.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { entityIdOf, resourceOf } from "../domain/text-names.ts";
@@ -48,6 +49,12 @@ export interface Arrival {
   waitMaxMs?(): number;
 }
 
+/** A request that goes on when it is decided about. One object, as each function would be made for every request. */
+export interface Arriving extends Arrival {
+  proceed(decision: Decision): void;
+  failed(error: unknown): void;
+}
+
 /** What every request of a middleware asks for, where none of it is a function. */
 interface FixedCost {
   readonly resource: string;
@@ -64,11 +71,15 @@ interface Asking<In> {
   readonly limiter: Acquiring;
 }
 
+const ADDRESSES_REMEMBERED = 10_000;
+
 /** Decides about the requests of one middleware. */
 export class Gate<In> {
   readonly #options: CheckedOptions<In>;
   /** All requests ask for the same; only the entity differs. */
   readonly #isFixed: boolean;
+  /** The entity of an address: a client sends many requests. */
+  readonly #idsByAddress = new BoundedMap<string>(ADDRESSES_REMEMBERED / 2);
   #limiter: Acquiring | Promise<Acquiring>;
   /** Of a limiter of this process; undefined for a client. */
   #acquirer: Acquirer | undefined;
@@ -93,22 +104,16 @@ export class Gate<In> {
   }
 
   /** Decides, and calls back with the decision or with what was thrown: at once where nothing had to be waited for. */
-  whenDecided(
-    input: In,
-    arrival: Arrival,
-    proceed: (decision: Decision) => void,
-    failed: (error: unknown) => void,
-  ): void {
+  whenDecided(input: In, arriving: Arriving): void {
     let decided: MaybePromise<Decision>;
     try {
-      decided = this.decide(input, arrival);
+      decided = this.decide(input, arriving);
     } catch (error) {
-      failed(error);
+      arriving.failed(error);
       return;
     }
-    // Two functions, not a chain: what `proceed` throws must not come back to `failed`.
-    if (isPromise(decided)) decided.then(proceed, failed);
-    else proceed(decided);
+    if (isPromise(decided)) onceDecided(decided, arriving);
+    else arriving.proceed(decided);
   }
 
   /**
@@ -131,12 +136,23 @@ export class Gate<In> {
 
   #keyed(asking: Asking<In>): MaybePromise<Decision> {
     const { key } = this.#options;
-    const text = key === undefined ? keyOfAddress(asking.arrival.address()) : key(asking.input);
+    if (key === undefined) return this.#addressed(asking.arrival.address(), asking);
+    const text = key(asking.input);
     return isPromise(text) ? text.then((known) => this.#named(known, asking)) : this.#named(text, asking);
   }
 
+  #addressed(address: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
+    const known = typeof address === "string" ? this.#idsByAddress.get(address) : undefined;
+    if (known !== undefined) return this.#identified(known, asking);
+    const text = keyOfAddress(address);
+    if (text === undefined) return this.#failed(keyMissing(), asking.shadow);
+    const entityId = entityIdOf(text);
+    this.#idsByAddress.set(address as string, entityId);
+    return this.#identified(entityId, asking);
+  }
+
   #named(text: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
-    const { shadow, limiter } = asking;
+    const { shadow } = asking;
     if (text === undefined || text === null || text === "") return this.#failed(keyMissing(), shadow);
     let entityId: string;
     try {
@@ -144,6 +160,11 @@ export class Gate<In> {
     } catch (error) {
       return this.#failed(error, shadow);
     }
+    return this.#identified(entityId, asking);
+  }
+
+  #identified(entityId: string, asking: Asking<In>): MaybePromise<Decision> {
+    const { shadow, limiter } = asking;
     if (!this.#isFixed) return this.#asked(entityId, asking.input).then((asked) => this.#take(asked, asking));
     const request = this.#fixed(entityId);
     const isPlain = !shadow && this.#options.wait === undefined;
@@ -192,7 +213,7 @@ export class Gate<In> {
 
   #granted(lease: Lease, limiter: Acquiring, request: AcquireRequest, shadow: boolean): MaybePromise<Decision> {
     const options = this.#options;
-    const open = new RequestLease(lease, { limiter, lifecycle: this.#acquirer?.listeners.lifecycle }, request, options);
+    const open = new RequestLease(lease, limiter, this.#acquirer?.listeners.lifecycle, request, options);
     if (lease.degraded !== false && options.onUnavailable === "block" && !shadow) {
       const error = new RateLimiterUnavailable(`The store is unavailable: ${lease.degraded}.`);
       return open.close({ kind: "error", error }).then(() => this.#failed(error, shadow));
@@ -225,6 +246,14 @@ export class Gate<In> {
     if (answer === undefined) throw error;
     return shadow ? PASSED : { kind: "refused", answer };
   }
+}
+
+function onceDecided(decided: Promise<Decision>, arriving: Arriving): void {
+  // Two functions, not a chain: what `proceed` throws must not come back to `failed`.
+  decided.then(
+    (decision) => arriving.proceed(decision),
+    (error) => arriving.failed(error),
+  );
 }
 
 // Nearly every request has three names or four, and is made of no others.

@@ -120,7 +120,7 @@ export class RateLimitGuard implements CanActivate {
       case "granted":
         setHeaders(response, decision.headers);
         request.lease = decision.lease;
-        onceEnded(raw, decision.close, () => undefined);
+        onceEnded(raw, decision.close);
         return true;
       case "refused": {
         const { status, headers, problem, error } = decision.answer;

@@ -1,15 +1,20 @@
 import type { ServerResponse } from "node:http";
 import type { RequestOutcome } from "./options.ts";
 
-/** Calls back when a response has ended, whichever of its events comes first. `errorOf`: what the handler threw, if it is known. */
+/** Who knows what the handler of a request threw, if anything. */
+interface KnowsError {
+  errorOf(): { readonly error: unknown } | undefined;
+}
+
+/** Calls back when a response has ended, whichever of its events comes first. `handled`: absent where errors are not known. */
 export function onceEnded(
   response: ServerResponse,
   close: (outcome: RequestOutcome) => unknown,
-  errorOf: () => { readonly error: unknown } | undefined,
+  handled?: KnowsError,
 ): void {
   const finished = () => {
     const { statusCode: status } = response;
-    const thrown = status >= 500 ? errorOf() : undefined;
+    const thrown = status >= 500 ? handled?.errorOf() : undefined;
     close(thrown === undefined ? { kind: "finished", status } : { kind: "error", error: thrown.error });
   };
   // Some servers emit only one of the two; a response that ended before anybody listened emits none.

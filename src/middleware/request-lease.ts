@@ -5,29 +5,32 @@ import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type About, tellDegraded, tellNotStored } from "./degraded.ts";
 import type { CheckedOptions, RequestOutcome } from "./options.ts";
 
-/** Who gave a lease; `lifecycle` is that of a limiter of this process. */
-interface Giver {
-  readonly limiter: Acquiring;
-  readonly lifecycle: Lifecycle | undefined;
-}
-
 const DONE = Promise.resolve();
 
 /** The lease of one request, until the first of its ends. */
 export class RequestLease<In> {
   readonly lease: Lease;
-  readonly #giver: Giver;
+  readonly #limiter: Acquiring;
+  readonly #lifecycle: Lifecycle | undefined;
   readonly #about: About;
   readonly #options: CheckedOptions<In>;
   #closing: Promise<void> | undefined;
 
-  constructor(lease: Lease, giver: Giver, about: About, options: CheckedOptions<In>) {
+  /** `lifecycle`: of a limiter of this process. One by one, not in an object: it would be made for every request. */
+  constructor(
+    lease: Lease,
+    limiter: Acquiring,
+    lifecycle: Lifecycle | undefined,
+    about: About,
+    options: CheckedOptions<In>,
+  ) {
     this.lease = lease;
-    this.#giver = giver;
+    this.#limiter = limiter;
+    this.#lifecycle = lifecycle;
     this.#about = about;
     this.#options = options;
     // A limiter that is closed with `drainMs` waits for requests as it does for `withLease`.
-    giver.lifecycle?.bodyBegins();
+    lifecycle?.bodyBegins();
     lease.keep();
   }
 
@@ -44,19 +47,18 @@ export class RequestLease<In> {
       const givesBack = this.#givesBack(outcome);
       if (givesBack !== false || !settledAtOnce(this.lease)) return this.#closeLater(givesBack, outcome);
     }
-    this.#giver.lifecycle?.bodyEnds();
+    this.#lifecycle?.bodyEnds();
     return this.#options.onClosed === undefined ? DONE : this.#tellClosed(outcome);
   }
 
   async #closeLater(givesBack: MaybePromise<boolean>, outcome: RequestOutcome): Promise<void> {
     const { lease } = this;
-    const { limiter, lifecycle } = this.#giver;
     try {
       await ((await givesBack) ? lease.rollback() : lease.settle());
     } catch (error) {
-      tellNotStored(limiter, this.#about, error);
+      tellNotStored(this.#limiter, this.#about, error);
     } finally {
-      lifecycle?.bodyEnds();
+      this.#lifecycle?.bodyEnds();
     }
     await this.#tellClosed(outcome);
   }
@@ -65,21 +67,30 @@ export class RequestLease<In> {
     try {
       await this.#options.onClosed?.({ lease: this.lease, outcome });
     } catch (error) {
-      tellDegraded(this.#giver.limiter, this.#about, "onClosed threw", error);
+      tellDegraded(this.#limiter, this.#about, "onClosed threw", error);
     }
   }
 
   #givesBack(outcome: RequestOutcome): MaybePromise<boolean> {
-    // Doubt favours the limit.
-    const inDoubt = (error: unknown) => {
-      tellDegraded(this.#giver.limiter, this.#about, "giveBackOn threw", error);
-      return false;
-    };
     try {
       const answer = this.#options.givesBackOn(outcome);
-      return typeof answer === "boolean" ? answer : Promise.resolve(answer).catch(inDoubt);
+      return typeof answer === "boolean" ? answer : this.#givesBackLater(answer);
     } catch (error) {
-      return inDoubt(error);
+      return this.#inDoubt(error);
     }
+  }
+
+  async #givesBackLater(answer: Promise<boolean>): Promise<boolean> {
+    try {
+      return await answer;
+    } catch (error) {
+      return this.#inDoubt(error);
+    }
+  }
+
+  // Doubt favours the limit.
+  #inDoubt(error: unknown): false {
+    tellDegraded(this.#limiter, this.#about, "giveBackOn threw", error);
+    return false;
   }
 }

@@ -36,8 +36,8 @@ export interface TakenInPlace extends TakenAnswer {
 }
 
 /**
- * The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. One with slots has the
- * slices of each limit after its tokens.
+ * The tokens of each limit, in the order of the state's limits. Of one limit, and of two, they are numbers: of the first here, of the
+ * second beside it, so that no list is made. A bucket with slots has the slices of each limit after its tokens, always in a list.
  */
 export type TokensLeft = number | readonly (number | readonly Slice[])[];
 
@@ -45,6 +45,8 @@ export type TokensLeft = number | readonly (number | readonly Slice[])[];
 export interface SharedState {
   /** What the latest take left: to be asked before anything else is done with the bucket. */
   tokensLeft(): TokensLeft;
+  /** Undefined where there are not two, or all are in the list. */
+  tokensLeftOfSecond(): number | undefined;
   /** The state as the take that left these tokens showed it; a value of its own. */
-  stateWith(left: TokensLeft): BucketState;
+  stateWith(left: TokensLeft, ofSecond: number | undefined): BucketState;
 }

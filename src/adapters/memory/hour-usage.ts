@@ -81,7 +81,12 @@ export class UsageCounter {
 
   #hourAt(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
     const { last } = cell;
-    if (last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS) return last;
+    const isLast = last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS;
+    return isLast ? last : this.#nextHour(cell, amounts, nowMs);
+  }
+
+  // Not in `#hourAt`: V8 makes an object for the variables of a closure with every call of the function that the closure stands in.
+  #nextHour(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
     const hourMs = hourOf(nowMs);
     let hour = cell.hours?.findLast((known) => known.hourMs === hourMs);
     if (hour === undefined) {

@@ -1,4 +1,4 @@
-import { take } from "../../bucket/take.ts";
+import { takeOrShort } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
@@ -69,19 +69,21 @@ export class OwnedState implements TakenInPlace, SharedState {
   tokensLeft(): TokensLeft {
     const { limits } = this.#state;
     if (this.#hasSlots) return slotsLeft(limits);
-    if (limits.length === 1) return (limits[0] as OwnedLimit).tokensMilli;
-    // An array that grows by pushing takes room for seventeen.
-    if (limits.length === 2) return [(limits[0] as OwnedLimit).tokensMilli, (limits[1] as OwnedLimit).tokensMilli];
-    return limits.map(({ tokensMilli }) => tokensMilli);
+    return limits.length <= 2 ? (limits[0] as OwnedLimit).tokensMilli : limits.map(({ tokensMilli }) => tokensMilli);
+  }
+
+  tokensLeftOfSecond(): number | undefined {
+    const { limits } = this.#state;
+    return limits.length === 2 && !this.#hasSlots ? (limits[1] as OwnedLimit).tokensMilli : undefined;
   }
 
   /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
-  stateWith(left: TokensLeft): BucketState {
-    const at = typeof left === "number" ? undefined : left;
+  stateWith(left: TokensLeft, ofSecond: number | undefined): BucketState {
+    const at = typeof left === "number" ? [left, ofSecond] : left;
     const limits = this.#state.limits.map((held, i) =>
       this.#hasSlots
-        ? { ...held, tokensMilli: at?.[2 * i] as number, slices: at?.[2 * i + 1] as readonly Slice[] }
-        : { ...held, tokensMilli: (at?.[i] ?? left) as number },
+        ? { ...held, tokensMilli: at[2 * i] as number, slices: at[2 * i + 1] as readonly Slice[] }
+        : { ...held, tokensMilli: at[i] as number },
     );
     return { ...this.#state, limits };
   }
@@ -142,8 +144,8 @@ export class OwnedState implements TakenInPlace, SharedState {
     for (let a = 0; a < amounts.length; a++) {
       const { limit: name, milli } = amounts[a] as Amount;
       const held = limitOf(limits, name, a);
-      const left = held === undefined ? 0 : take(held, held.terms, elapsedMs, milli);
-      if (left === undefined) return false;
+      const left = held === undefined ? 0 : takeOrShort(held, held.terms, elapsedMs, milli);
+      if (left === Number.NEGATIVE_INFINITY) return false;
       leftMilli[a] = left;
     }
     for (let a = 0; a < amounts.length; a++) {
@@ -192,7 +194,7 @@ class TakenSlots implements TakenInPlace {
   }
 
   get state(): BucketState {
-    return this.#owned.stateWith(this.#left);
+    return this.#owned.stateWith(this.#left, undefined);
   }
 }
 
@@ -239,8 +241,8 @@ function slotsLeft(limits: readonly OwnedLimit[]): TokensLeft {
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
   const held = limitOf(limits, name, 0);
   if (held === undefined) return true;
-  const left = take(held, held.terms, elapsedMs, milli);
-  if (left === undefined) return false;
+  const left = takeOrShort(held, held.terms, elapsedMs, milli);
+  if (left === Number.NEGATIVE_INFINITY) return false;
   held.tokensMilli = left;
   return true;
 }
@@ -249,10 +251,10 @@ function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, 
 function takeTwo(limits: readonly OwnedLimit[], first: Amount, second: Amount, elapsedMs: number): boolean {
   const one = limitOf(limits, first.limit, 0);
   const other = limitOf(limits, second.limit, 1);
-  const leftOfOne = one === undefined ? 0 : take(one, one.terms, elapsedMs, first.milli);
-  if (leftOfOne === undefined) return false;
-  const leftOfOther = other === undefined ? 0 : take(other, other.terms, elapsedMs, second.milli);
-  if (leftOfOther === undefined) return false;
+  const leftOfOne = one === undefined ? 0 : takeOrShort(one, one.terms, elapsedMs, first.milli);
+  if (leftOfOne === Number.NEGATIVE_INFINITY) return false;
+  const leftOfOther = other === undefined ? 0 : takeOrShort(other, other.terms, elapsedMs, second.milli);
+  if (leftOfOther === Number.NEGATIVE_INFINITY) return false;
   if (one !== undefined) one.tokensMilli = leftOfOne;
   if (other !== undefined) other.tokensMilli = leftOfOther;
   return true;
