@@ -89,12 +89,11 @@ export function withMarks(take: BucketTake): BucketState {
   if (after.plain) return after;
   let limits: LimitState[] | undefined;
   for (const { limit: name } of amounts) {
-    const index = after.limits.findIndex((held) => held.name === name);
-    const held = after.limits[index];
+    const held = findLimit(after, name);
     const crossed = held && crossingOf(held, take);
-    if (crossed === undefined || crossed.told === (held?.told ?? 0)) continue;
+    if (held === undefined || crossed === undefined || crossed.told === (held.told ?? 0)) continue;
     limits ??= after.limits.slice();
-    limits[index] = withTold(held as LimitState, crossed.told);
+    limits[after.limits.indexOf(held)] = withTold(held, crossed.told);
   }
   return limits === undefined ? after : { ...after, limits };
 }
