@@ -24,13 +24,10 @@ export function fits(
 /** Names of the soft limits among the amounts that are below zero. */
 export function overdrawnOf(state: BucketState, amounts: readonly Amount[], nowMs: number): readonly string[] {
   if (state.plain) return NONE;
-  let overdrawn = NONE;
-  for (let i = 0; i < amounts.length; i++) {
-    const name = (amounts[i] as Amount).limit;
-    const held = findLimit(state, name);
-    if (held?.limit.soft && availableMilli(state, held, nowMs) < 0) overdrawn = [...overdrawn, name];
-  }
-  return overdrawn;
+  return amounts.flatMap(({ limit: name }) => {
+    const limit = findLimit(state, name);
+    return limit?.limit.soft && availableMilli(state, limit, nowMs) < 0 ? [name] : [];
+  });
 }
 
 const NONE: readonly string[] = Object.freeze([]);

@@ -68,22 +68,17 @@ function indexEndingBy(slices: readonly Slice[], endMs: number): number {
  * The slices without a hold that was given back; undefined where its slice has ended or was moved: then nothing is free by it that is not
  * free already, and what another holds must not be.
  */
-export function givenBack(slices: readonly Slice[], of: SliceName, milli: number): readonly Slice[] | undefined {
-  const at = indexHolding(slices, of, milli);
-  return at < 0 ? undefined : withHeld(slices, at, (slices[at] as Slice).heldMilli - milli);
-}
-
-/** Whether a hold is still in its slice, so that it can be given back. */
-export function isHeld(slices: readonly Slice[], of: SliceName, milli: number): boolean {
-  return indexHolding(slices, of, milli) >= 0;
-}
-
-function indexHolding(slices: readonly Slice[], { place, endMs }: SliceName, milli: number): number {
+export function givenBack(
+  slices: readonly Slice[],
+  { place, endMs }: SliceName,
+  milli: number,
+): readonly Slice[] | undefined {
   for (let i = 0; i < slices.length; i++) {
     const slice = slices[i] as Slice;
-    if (slice.place === place && slice.endMs === endMs && slice.heldMilli >= milli) return i;
+    if (slice.place !== place || slice.endMs !== endMs || slice.heldMilli < milli) continue;
+    return withHeld(slices, i, slice.heldMilli - milli);
   }
-  return -1;
+  return undefined;
 }
 
 /** A hold that was renewed: the slices then, and the one that it is in. */

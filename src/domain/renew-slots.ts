@@ -93,14 +93,8 @@ function slotPinsOf({ pins }: Ticket, limit: string): readonly SlotPin[] {
 /** The slots among some amounts: those whose ticket says in which slice they are. */
 export function slotsOf(ticket: Ticket, amounts: readonly Amount[]): readonly Amount[] {
   if (ticket.pins.length === 0) return NONE;
-  for (let i = 0; i < amounts.length; i++) {
-    if (!isOfSlots(ticket, amounts[i] as Amount)) return amounts.filter((amount) => isOfSlots(ticket, amount));
-  }
-  return amounts;
-}
-
-function isOfSlots(ticket: Ticket, { limit, milli }: Amount): boolean {
-  return milli > 0 && isSlotPin(pinOf(ticket, limit));
+  const isSlots = ({ limit, milli }: Amount) => milli > 0 && isSlotPin(pinOf(ticket, limit));
+  return amounts.every(isSlots) ? amounts : amounts.filter(isSlots);
 }
 
 const NONE: readonly Amount[] = Object.freeze([]);

@@ -1,7 +1,7 @@
 import type { Amount } from "./amounts.ts";
 import { type BucketState, findLimit } from "./bucket-state.ts";
 import { hasSlots, isSlotPin, pinOf, type Ticket } from "./give-back.ts";
-import { isHeld } from "./holds.ts";
+import { givenBack } from "./holds.ts";
 import { holdMsOf } from "./kinds/concurrent.ts";
 import { rulesOf } from "./kinds/table.ts";
 
@@ -16,14 +16,12 @@ export function timeOfGivenBack(
   nowMs: number,
 ): readonly Amount[] {
   const atMs = Math.max(nowMs, state.epochMs);
-  let times = NONE;
-  for (const { limit, milli } of amounts) {
+  return amounts.flatMap(({ limit, milli }) => {
     const pin = pinOf(ticket, limit);
     const held = findLimit(state, limit);
-    if (!isSlotPin(pin) || held === undefined || !hasSlots(held, pin)) continue;
-    if (isHeld(held.slices, pin, milli)) times = [...times, heldFor(limit, milli, atMs - pin.sinceMs)];
-  }
-  return times;
+    if (!isSlotPin(pin) || held === undefined || !hasSlots(held, pin)) return [];
+    return givenBack(held.slices, pin, milli) === undefined ? [] : [heldFor(limit, milli, atMs - pin.sinceMs)];
+  });
 }
 
 /** Time of the holds that ended by themselves between a state of a bucket and a later one, or the instant of one, by limit. */

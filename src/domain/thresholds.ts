@@ -89,11 +89,12 @@ export function withMarks(take: BucketTake): BucketState {
   if (after.plain) return after;
   let limits: LimitState[] | undefined;
   for (const { limit: name } of amounts) {
-    const held = findLimit(after, name);
+    const index = after.limits.findIndex((held) => held.name === name);
+    const held = after.limits[index];
     const crossed = held && crossingOf(held, take);
-    if (held === undefined || crossed === undefined || crossed.told === (held.told ?? 0)) continue;
+    if (crossed === undefined || crossed.told === (held?.told ?? 0)) continue;
     limits ??= after.limits.slice();
-    limits[after.limits.indexOf(held)] = withTold(held, crossed.told);
+    limits[index] = withTold(held as LimitState, crossed.told);
   }
   return limits === undefined ? after : { ...after, limits };
 }

@@ -111,7 +111,7 @@ export function renewedIn(
   const before = forGiveBack(record, held, context);
   const renewed = renewedSlots(before.state, held, amounts, context.nowMs);
   if (renewed === undefined) return undefined;
-  const counting = { amounts: heldCounts(renewed.times, 1), sign: 1 as const, requests: 0 };
+  const counting = { amounts: heldCounts(renewed.times), sign: 1 as const, requests: 0 };
   return { record: counted(before, renewed.state, counting, context), ticket: renewed.ticket };
 }
 

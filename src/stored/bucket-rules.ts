@@ -175,22 +175,19 @@ export function countedOfCredit(
 ): readonly Amount[] {
   const slots = bypass ? NONE : slotsOf(ticket, amounts);
   if (slots.length === 0) return countedOf(amounts, bypass);
+  const counted = slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts;
   const times = state === undefined || undoes !== undefined ? NONE : timeOfGivenBack(state, slots, ticket, nowMs);
-  const held = heldCounts(times, -1);
-  // Most often only slots are given back.
-  if (slotsUsed && slots === amounts) return held;
-  return [...(slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts), ...held];
+  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: -milli }))];
 }
 
 /** Times that slots were held, under the name that usage has for them. */
-export function heldCounts(times: readonly Amount[], sign: 1 | -1): readonly Amount[] {
-  if (times.length === 0) return NONE;
-  return times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli: sign * milli }));
+export function heldCounts(times: readonly Amount[]): readonly Amount[] {
+  return times.length === 0 ? NONE : times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli }));
 }
 
 /** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
 export function countedOfTime(before: BucketState | undefined, after: Pick<BucketState, "epochMs">): readonly Amount[] {
-  return heldCounts(timeOfEnded(before, after), 1);
+  return heldCounts(timeOfEnded(before, after));
 }
 
 const NONE: readonly Amount[] = Object.freeze([]);

@@ -221,7 +221,7 @@ function ofRenewal(
     places[i] = milli;
     pins[i] = { into: levelAt(form, limit, into) };
   }
-  const strays = countsUsage && renewed !== undefined ? heldCounts(renewed.times, 1) : NOTHING;
+  const strays = countsUsage && renewed !== undefined ? heldCounts(renewed.times) : NOTHING;
   return { amounts: places, pins, judgedMs, strays };
 }
 

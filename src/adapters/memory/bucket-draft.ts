@@ -84,7 +84,7 @@ export class BucketDraft {
     const renewed = renewedSlots(due, held, amounts, this.#context.nowMs);
     // Nothing is written: holds that ended meanwhile are counted by whoever writes next.
     if (renewed === undefined) return { kind: "lost" };
-    this.#countAs(held.bucket, [...countedOfTime(before, due), ...heldCounts(renewed.times, 1)], 1);
+    this.#countAs(held.bucket, [...countedOfTime(before, due), ...heldCounts(renewed.times)], 1);
     this.#put(held.bucket, renewed.state);
     return { kind: "renewed", ticket: renewed.ticket };
   }

@@ -117,7 +117,7 @@ function operated({ rows }: RowsContext, slot: Slot, done: OperatedRecord): Oper
 
 function granted(context: RowsContext, slot: Slot, { written, claim }: TakenRecord, row: BucketRecord): Answer {
   context.rows.put(slot, row);
-  if (row.shape.tellingCount > 0) tellLater(context, claim, claim.take, written, row);
+  if (!row.state.plain) tellLater(context, claim, claim.take, written, row);
   return takenAnswer(row.state, claim, context);
 }
 
