@@ -72,16 +72,16 @@ export function ticketOf(
  */
 export function giveBack(state: BucketState, amounts: readonly Amount[], ticket: Ticket, nowMs: number): BucketState {
   const limits = state.limits.slice();
-  for (const amount of amounts) {
-    const i = limits.findIndex(({ name }) => name === amount.limit);
-    const held = limits[i];
-    const pin = pinOf(ticket, amount.limit);
-    if (isSlotPin(pin)) {
-      if (held !== undefined) limits[i] = withSlotsBack(held, pin, amount.milli);
-      continue;
+  for (const { limit, milli } of amounts) {
+    const pin = pinOf(ticket, limit);
+    for (let i = 0; i < limits.length; i++) {
+      const held = limits[i] as LimitState;
+      if (held.name !== limit) continue;
+      if (isSlotPin(pin)) limits[i] = withSlotsBack(held, pin, milli);
+      else if (isOfPeriod(held, ticket, Math.max(nowMs, state.epochMs)))
+        limits[i] = { ...held, tokensMilli: credit(held, milli) };
+      break;
     }
-    if (held === undefined || !isOfPeriod(held, ticket, Math.max(nowMs, state.epochMs))) continue;
-    limits[i] = { ...held, tokensMilli: credit(held, amount.milli) };
   }
   return { ...state, limits };
 }
@@ -138,7 +138,7 @@ export interface PeriodShare {
  */
 export function byPeriod(ticket: Ticket, amounts: readonly Amount[]): readonly PeriodShare[] {
   const { pins } = ticket;
-  if (pins.every(({ milli }) => milli === undefined)) return [{ ticket, amounts }];
+  if (isOfOnePeriod(ticket)) return [{ ticket, amounts }];
   const shares: { readonly pins: PeriodPin[]; readonly amounts: Amount[] }[] = [];
   const shareAt = (i: number) => {
     shares[i] ??= { pins: [], amounts: [] };
@@ -160,6 +160,12 @@ export function byPeriod(ticket: Ticket, amounts: readonly Amount[]): readonly P
       ? { ticket: { ...ticket, pins: share.pins }, amounts: share.amounts }
       : { ticket: { ...PLAIN_TICKET, pins: share.pins }, amounts: share.amounts },
   );
+}
+
+/** Whether every limit was taken in one period. */
+export function isOfOnePeriod({ pins }: Ticket): boolean {
+  for (let i = 0; i < pins.length; i++) if ((pins[i] as PeriodPin).milli !== undefined) return false;
+  return true;
 }
 
 /** One ticket for a take of one limit set from several shards, each with what it gave. */

@@ -1,7 +1,7 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { checkResource } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { Returned } from "../ports/bucket-store.ts";
+import type { Returned, TakenAnswer } from "../ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import { AcquireWatch } from "./acquire-watch.ts";
 import { ConfigCache, type HowRead } from "./config-cache.ts";
@@ -176,9 +176,14 @@ export class Acquirer {
     const sinceRead = this.configCache.reads;
     const plan = plainPlan(request, this.#deps, this.#settings, this);
     if (plan === undefined) return undefined;
-    const { link } = plan.demands[0] as Demand;
+    const { link, take } = plan.demands[0] as Demand;
     this.#outages.noteStored(link.onUnavailable);
     return this.client.takeThen(plan.claims, plan.demands, plan, (taken) => {
+      if (taken.kind === "granted") {
+        const answer = taken.answers[0] as TakenAnswer;
+        const part = new SinglePart(link, take, answer, answer.readingMs ?? plan.nowMs);
+        return this.#granted(request, part, NO_PARTS, waiting);
+      }
       if (taken.kind !== "stale") return this.#ended(request, this.#outcome(plan, taken, waiting), waiting);
       const how = readAgain(this.configCache, taken, link.singleChain, NO_OTHERS);
       return this.#bySteps(request, waiting, undefined, { startedMs: plan.nowMs, sinceRead, how });

@@ -10,6 +10,9 @@ import { withoutSlotsOn } from "./slot-amounts.ts";
 /** Slots come back all the time, by processes that this one does not hear of: that they were short is remembered no longer. */
 const SLOTS_MAX_MS = 100;
 
+/** So many buckets keep the number of their last write while no call is under way: a map that is emptied grows anew for the next calls. */
+const LAST_WRITES_KEPT = 1_000;
+
 /** The moment at which a call to the store began; see `DenyMemory.begin`. */
 export type CallStart = number;
 
@@ -21,7 +24,7 @@ export type CallStart = number;
 export class DenyMemory {
   readonly #ttlMs: number;
   readonly #images: BoundedMap<{ readonly state: BucketState; readonly atMs: number }>;
-  /** Which write was the last one to a bucket, counted in `#writes`; kept while calls are under way. */
+  /** Which write was the last one to a bucket, counted in `#writes`: of those made while calls were under way. */
   readonly #lastWrites: BoundedMap<number>;
   #writes = 0;
   #callsUnderWay = 0;
@@ -77,7 +80,8 @@ export class DenyMemory {
   }
 
   end(): void {
-    if (--this.#callsUnderWay === 0) this.#lastWrites.clear();
+    this.#callsUnderWay--;
+    if (this.#callsUnderWay === 0 && this.#lastWrites.size > LAST_WRITES_KEPT) this.#lastWrites.clear();
   }
 
   /** Remembers what a refusal showed; `since` is the start of the call, undefined where nothing can have come between. */

@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
-import { byPeriod, isSlotPin, type SlotPin, type Ticket } from "../domain/give-back.ts";
+import { byPeriod, isOfOnePeriod, isSlotPin, type SlotPin, type Ticket } from "../domain/give-back.ts";
 import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import { levelName } from "../domain/level-names.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -122,8 +122,7 @@ interface SlotsTaken {
 
 /** The slots that were taken for a lease. */
 export function slotsTaken(part: LeasePart): SlotsTaken {
-  // The shortest way takes from one period.
-  if (part instanceof SinglePart) return slotsOfOne(part.asTaken);
+  if (part instanceof SinglePart && isOfOnePeriod(part.asTaken.ticket)) return slotsOfOne(part.asTaken);
   const shares = takenIn(part).flatMap((one) => byPeriod(one.ticket, one.take).map((share) => ({ ...one, ...share })));
   return {
     helds: shares.map(({ link, ticket }) => heldOf(link, ticket)),

@@ -148,8 +148,10 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
     if (this.core.status !== "open") return;
     this.#close("settled");
-    if (this.#others === undefined) return this.keepUsed();
-    await this.#flushAll();
+    if (this.#others !== undefined) return this.#flushAll();
+    const kept = this.keepUsed();
+    // A promise that an async function returns is waited for longer than one that it awaits.
+    if (kept !== undefined) await kept;
   }
 
   async #settleWith(totals: Tokens, options: SettleOptions): Promise<void> {

@@ -10,7 +10,8 @@ import type {
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
-import type { StoreWrite } from "./store-writes.ts";
+import type { EventPublisher } from "./event-publisher.ts";
+import type { StoreWrite, WriteEnd } from "./store-writes.ts";
 
 type CreditHow = Pick<CreditContext, "undoes" | "slotsUsed">;
 
@@ -23,18 +24,29 @@ export const CREDITS: Readonly<Record<GaveBackEvent["reason"], CreditHow>> = {
   settle: { slotsUsed: true },
 };
 
-/** A give-back, as it is sent to the store. */
+/** What is published of give-backs. */
+export type CreditEvents = Pick<EventPublisher, "gaveBack" | "degraded">;
+
+/** A give-back, as it is sent to the store, and what is published of it. */
 export class Credit implements StoreWrite {
   readonly #buckets: Pick<BucketStore, "credit">;
+  readonly #events: CreditEvents;
   readonly #held: Held;
   readonly #amounts: readonly Amount[];
-  readonly #how: CreditHow;
+  readonly #reason: GaveBackEvent["reason"];
 
-  constructor(buckets: Pick<BucketStore, "credit">, held: Held, amounts: readonly Amount[], how: CreditHow) {
+  constructor(
+    buckets: Pick<BucketStore, "credit">,
+    events: CreditEvents,
+    held: Held,
+    amounts: readonly Amount[],
+    reason: GaveBackEvent["reason"],
+  ) {
     this.#buckets = buckets;
+    this.#events = events;
     this.#held = held;
     this.#amounts = amounts;
-    this.#how = how;
+    this.#reason = reason;
   }
 
   get bucket(): BucketKey {
@@ -42,7 +54,16 @@ export class Credit implements StoreWrite {
   }
 
   send({ nowMs, timeoutMs }: CallContext): MaybePromise<WriteReply> {
-    return this.#buckets.credit(this.#held, this.#amounts, { nowMs, timeoutMs, ...this.#how });
+    return this.#buckets.credit(this.#held, this.#amounts, { nowMs, timeoutMs, ...CREDITS[this.#reason] });
+  }
+
+  // The state of the end is not looked at: a store in memory would copy it.
+  ended({ kind }: WriteEnd): void {
+    const reason = this.#reason;
+    if (this.#amounts.length > 0)
+      this.#events.gaveBack(this.bucket, this.#amounts, { reason, confirmed: kind === "applied" });
+    if (kind === "no") this.#events.degraded(this.bucket, "a give-back is not stored", undefined);
+    if (kind === "unknown") this.#events.degraded(this.bucket, "a give-back may not be stored", undefined);
   }
 }
 

@@ -29,7 +29,7 @@ import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
-import { CREDITS, Credit, withoutConfigCheck } from "./store-calls.ts";
+import { CREDITS, Credit, type CreditEvents, withoutConfigCheck } from "./store-calls.ts";
 import { type StoreWrite, StoreWrites, type WriteEnd } from "./store-writes.ts";
 import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";
 
@@ -59,6 +59,8 @@ const NOTHING_REPORTED = { state: undefined, ticket: undefined };
 
 const NOT_STORED: WriteEnd = { kind: "no" };
 
+const NONE_LATER: readonly Promise<unknown>[] = Object.freeze([]);
+
 /** Who hears of writes, besides the store. */
 export interface Listeners {
   readonly deny: DenyMemory;
@@ -69,7 +71,7 @@ export interface Listeners {
 }
 
 /** What is published of writes. */
-type WriteEvents = Pick<EventPublisher, "charged" | "gaveBack" | "degraded">;
+type WriteEvents = Pick<EventPublisher, "charged"> & CreditEvents;
 
 /** The store, as far as writes to buckets need it. */
 export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
@@ -160,26 +162,28 @@ export class StoreClient {
     reason: GaveBackEvent["reason"],
   ): MaybePromise<void> {
     this.#listenForFaults();
-    let later: Promise<void>[] | undefined;
+    let later: readonly Promise<unknown>[] = NONE_LATER;
     for (let i = 0; i < helds.length; i++) {
       const given = this.#giveBackOne(helds[i] as Held, amounts[i] ?? [], reason, untilMs);
-      if (given === undefined) continue;
-      later ??= [];
-      later.push(given);
+      if (given !== undefined) later = [...later, given];
     }
-    return later === undefined ? this.#tellReturned(helds, reason) : this.#returnedAfter(later, helds, reason);
+    return later.length === 0 ? this.#tellReturned(helds, reason) : this.#returnedAfter(later, helds, reason);
   }
 
-  async #returnedAfter(
-    later: readonly Promise<void>[],
+  // Not an async function, like `#answered`: every take of slots has a give-back.
+  #returnedAfter(
+    later: readonly Promise<unknown>[],
     helds: readonly Held[],
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
-    try {
-      await (later.length === 1 ? later[0] : allDone(later));
-    } finally {
-      this.#tellReturned(helds, reason);
-    }
+    const given = later.length === 1 ? (later[0] as Promise<unknown>) : allDone(later);
+    return given.then(
+      () => this.#tellReturned(helds, reason),
+      (error) => {
+        this.#tellReturned(helds, reason);
+        throw error;
+      },
+    );
   }
 
   #tellReturned(helds: readonly Held[], reason: GaveBackEvent["reason"]): void {
@@ -324,33 +328,17 @@ export class StoreClient {
     amounts: readonly Amount[],
     reason: GaveBackEvent["reason"],
     untilMs: number | undefined,
-  ): Promise<void> | undefined {
-    const { bucket } = held;
+  ): Promise<WriteEnd> | undefined {
     const due = amounts.some(isNone) ? amounts.filter((amount) => !isNone(amount)) : amounts;
-    const undoes = CREDITS[reason];
     // A request that took nothing of a level was counted there all the same.
-    if (due.length === 0 && undoes.undoes === undefined) return undefined;
-    const credit = new Credit(this.#deps.scope.buckets, held, due, undoes);
-    const end = this.#lifecycle.isStoreClosed ? NOT_STORED : this.#writes.write(credit, untilMs);
-    if (end instanceof Promise) return this.#tellGivenLater(end, bucket, due, reason);
-    this.#tellGiven(end, bucket, due, reason);
-    return undefined;
-  }
-
-  async #tellGivenLater(
-    end: Promise<WriteEnd>,
-    bucket: BucketKey,
-    due: readonly Amount[],
-    reason: GaveBackEvent["reason"],
-  ): Promise<void> {
-    this.#tellGiven(await end, bucket, due, reason);
-  }
-
-  // Its state is not looked at: a store in memory would copy it.
-  #tellGiven({ kind }: WriteEnd, bucket: BucketKey, due: readonly Amount[], reason: GaveBackEvent["reason"]): void {
-    if (due.length > 0) this.#publisher.gaveBack(bucket, due, { reason, confirmed: kind === "applied" });
-    if (kind === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
-    if (kind === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
+    if (due.length === 0 && CREDITS[reason].undoes === undefined) return undefined;
+    const credit = new Credit(this.#deps.scope.buckets, this.#publisher, held, due, reason);
+    if (this.#lifecycle.isStoreClosed) {
+      credit.ended(NOT_STORED);
+      return undefined;
+    }
+    const end = this.#writes.write(credit, untilMs);
+    return end instanceof Promise ? end : undefined;
   }
 
   async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {

@@ -29,42 +29,62 @@ export class StoreWrites {
 
   /** All attempts in one time: until then, or as long as a call may take. At once where the store has answered at once. */
   write(write: StoreWrite, givenMs: number | undefined): MaybePromise<WriteEnd> {
-    const { clock, deny, lifecycle, timeoutMs } = this.#deps;
+    const { clock, deny, timeoutMs } = this.#deps;
     // Before as well as after: the write may be applied long before its answer arrives.
     deny.forget(write.bucket.id);
     const nowMs = clock.now();
     const untilMs = givenMs === undefined ? nowMs + timeoutMs : Math.min(givenMs, nowMs + timeoutMs);
+    let reply: MaybePromise<WriteReply>;
     try {
-      const reply = replyOf(write, { nowMs, timeoutMs: Math.max(1, untilMs - nowMs) });
-      if (!(reply instanceof Promise) && reply.kind !== "unavailable") return reply;
-      return this.#attempted(write, untilMs, reply, lifecycle.callBegins());
+      reply = write.send({ nowMs, timeoutMs: Math.max(1, untilMs - nowMs) });
     } catch (error) {
-      return Promise.reject(error);
+      reply = Promise.reject(error);
     }
+    if (reply instanceof Promise) return this.#later(write, untilMs, reply);
+    if (reply.kind === "unavailable") return this.#later(write, untilMs, Promise.resolve(reply));
+    write.ended?.(reply);
+    return reply;
+  }
+
+  // Not an async function: the first answer is nearly always the last, and a frame would cost more than what is done with it.
+  #later(write: StoreWrite, untilMs: number, first: Promise<WriteReply>): Promise<WriteEnd> {
+    const callEnds = this.#deps.lifecycle.callBegins();
+    return first.then(
+      (reply) => {
+        if (reply.kind === "unavailable") return this.#repeated(write, untilMs, reply, callEnds);
+        this.#over(write, callEnds);
+        write.ended?.(reply);
+        return reply;
+      },
+      (error) => {
+        const outage = outageOf(error);
+        if (outage !== undefined) return this.#repeated(write, untilMs, outage, callEnds);
+        this.#over(write, callEnds);
+        throw error;
+      },
+    );
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  async #attempted(
-    write: StoreWrite,
-    untilMs: number,
-    first: MaybePromise<WriteReply>,
-    callEnds: () => void,
-  ): Promise<WriteEnd> {
-    const { clock, deny } = this.#deps;
+  async #repeated(write: StoreWrite, untilMs: number, first: NotAnswered, callEnds: () => void): Promise<WriteEnd> {
+    let reply: WriteReply = first;
     try {
-      let reply = await first;
-      for (let attempt = 1; reply.kind === "unavailable"; attempt++) {
-        const nowMs = clock.now();
-        if (reply.applied === "unknown" || attempt === ATTEMPTS_MAX || nowMs >= untilMs) {
-          return { kind: reply.applied };
-        }
+      for (let attempt = 1; reply.kind === "unavailable" && reply.applied === "no"; attempt++) {
+        const nowMs = this.#deps.clock.now();
+        if (attempt === ATTEMPTS_MAX || nowMs >= untilMs) break;
         reply = await replyOf(write, { nowMs, timeoutMs: Math.max(1, untilMs - nowMs) });
       }
-      return reply;
     } finally {
-      deny.forget(write.bucket.id);
-      callEnds();
+      this.#over(write, callEnds);
     }
+    const end = reply.kind === "unavailable" ? { kind: reply.applied } : reply;
+    write.ended?.(end);
+    return end;
+  }
+
+  #over(write: StoreWrite, callEnds: () => void): void {
+    this.#deps.deny.forget(write.bucket.id);
+    callEnds();
   }
 }
 
@@ -72,23 +92,28 @@ export class StoreWrites {
 export interface StoreWrite {
   readonly bucket: BucketKey;
   send(context: CallContext): MaybePromise<WriteReply>;
+  /** Called once, before its end is answered; not where it fails. */
+  ended?(end: WriteEnd): void;
 }
 
-/** What a call came to. At once where the store answers at once. */
-function replyOf(write: StoreWrite, context: CallContext): MaybePromise<WriteReply> {
+async function replyOf(write: StoreWrite, context: CallContext): Promise<WriteReply> {
   try {
-    const reply = write.send(context);
-    return reply instanceof Promise ? reply.catch(notAnswered) : reply;
+    return await write.send(context);
   } catch (error) {
-    return notAnswered(error);
+    const outage = outageOf(error);
+    if (outage === undefined) throw error;
+    return outage;
   }
 }
 
-function notAnswered(error: unknown): WriteReply {
+type NotAnswered = Extract<WriteReply, { readonly kind: "unavailable" }>;
+
+/** A call that threw, as the answer that it stands for; undefined: the error is no outage. */
+function outageOf(error: unknown): NotAnswered | undefined {
   // The work of a lease is done; that somebody closed the store meanwhile is no fault of its caller.
   if (error instanceof LimiterError && error.code === "closed") {
     return { kind: "unavailable", applied: "no", cause: error };
   }
-  if (!(error instanceof RateLimiterUnavailable)) throw error;
-  return { kind: "unavailable", applied: "unknown", cause: error };
+  if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", applied: "unknown", cause: error };
+  return undefined;
 }

@@ -104,8 +104,7 @@ export class SqliteBuckets implements BucketStore {
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
-    const work = () => credit(this.rowsAt(context), held, amounts, context);
-    return this.#commit.submit({ context, work, unavailable });
+    return this.#commit.submit(new QueuedCredit(this, held, amounts, context));
   }
 
   renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
@@ -216,6 +215,26 @@ class QueuedTake implements Call<TakeReply> {
 
   unavailable(_applied: "no" | "unknown", cause: unknown): TakeReply {
     return this.#claims.map(() => ({ kind: "unavailable", cause }));
+  }
+}
+
+/** A give-back that waits for its transaction. A class for the same reason: with slots, every take has one. */
+class QueuedCredit implements Call<WriteReply> {
+  readonly context: CreditContext;
+  readonly unavailable = unavailable;
+  readonly #buckets: SqliteBuckets;
+  readonly #held: Held;
+  readonly #amounts: readonly Amount[];
+
+  constructor(buckets: SqliteBuckets, held: Held, amounts: readonly Amount[], context: CreditContext) {
+    this.context = context;
+    this.#buckets = buckets;
+    this.#held = held;
+    this.#amounts = amounts;
+  }
+
+  work(): WriteReply {
+    return credit(this.#buckets.rowsAt(this.context), this.#held, this.#amounts, this.context);
   }
 }
 

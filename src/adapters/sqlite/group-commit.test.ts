@@ -106,6 +106,17 @@ test("a queued call runs out of time by the steady clock alone, however long the
   assert.match(String(answer?.cause), /blocked for 2 ms, longer than the timeout of 1 ms/);
 });
 
+test("a call that comes at the end of a busy turn has not waited since its beginning", async (t) => {
+  let steadyMs = 5_000;
+  const { buckets } = openOn(t, tempFile(t), { steadyMs: () => steadyMs });
+  const take = (nowMs: number) => buckets.take([ONE], context(nowMs, { timeoutMs: 1 }));
+  const atFirst = [take(NOON), take(NOON)];
+  steadyMs += 2;
+  const atLast = [take(NOON + 2), take(NOON + 2)];
+  const replies = await Promise.all([...atFirst, ...atLast]);
+  assert.deepEqual(replies.flatMap(kinds), ["unavailable", "unavailable", "taken", "taken"]);
+});
+
 test("while another process writes, calls wait for their timeout and then say that nothing was done", async (t) => {
   const file = tempFile(t);
   const { buckets } = openOn(t, file);

@@ -57,6 +57,8 @@ export class GroupCommit {
   /** How many followers may still be flushed in the microtasks that run now; undefined: these follow no flush of one call. */
   #followersLeft: number | undefined;
   #refusal: unknown;
+  /** The last call that was queued for the next flush: what its caller's clock showed, and the steady one. */
+  #lastQueued: { readonly nowMs: number; readonly steadyMs: number } | undefined;
   #onDrained: (() => void) | undefined;
 
   constructor(parts: {
@@ -76,7 +78,7 @@ export class GroupCommit {
   submit<Reply>(call: Call<Reply>): Promise<Reply> {
     this.#connection.requireOpen();
     return new Promise<Reply>((resolve, reject) => {
-      const queuedAtMs = this.#connection.steadyMs();
+      const queuedAtMs = this.#queuedAtMs(call.context);
       this.#queue.push({ call, queuedAtMs, resolve: resolve as Job["resolve"], reject });
       if (this.#scheduled) return;
       this.#scheduled = true;
@@ -111,6 +113,7 @@ export class GroupCommit {
 
   readonly #flush = (): void => {
     this.#scheduled = false;
+    this.#lastQueued = undefined;
     this.#watch.closeTurn();
     const jobs = this.#due();
     const size = this.#coalesce ? jobs.length : 1;
@@ -125,6 +128,16 @@ export class GroupCommit {
     else this.#followersLeft = undefined;
     if (this.#queue.length === 0) this.#onDrained?.();
   };
+
+  // A look at the clock is a fortieth of a take: calls of one turn that were planned in the same millisecond share it.
+  #queuedAtMs({ nowMs }: CallContext): number {
+    const last = this.#lastQueued;
+    if (last?.nowMs === nowMs) return last.steadyMs;
+    const steadyMs = this.#connection.steadyMs();
+    // Those that wait for a lock wait for longer than a turn.
+    this.#lastQueued = this.#refusal === undefined ? { nowMs, steadyMs } : undefined;
+    return steadyMs;
+  }
 
   #schedule(): void {
     if (this.#followersLeft === undefined || this.#followersLeft === 0) setImmediate(this.#flush);

@@ -2,8 +2,11 @@ import { AssertionError } from "node:assert";
 import type { SQLInputValue } from "node:sqlite";
 import type { Connection, Statement } from "./connection.ts";
 
-/** How many levels one statement writes. A statement for each costs a quarter more, one for all of 64 no less. */
+/** How many levels one statement writes at least, where it writes several. A statement for each costs a quarter more. */
 export const LEVELS_TOGETHER = 16;
+
+/** How many it writes at most. A level costs a fourteenth less than among 16; among 64 no less. */
+export const LEVELS_TOGETHER_MAX = 2 * LEVELS_TOGETHER;
 
 /** A row in the file whose level alone has changed. */
 interface LevelRow {
@@ -16,16 +19,15 @@ interface LevelRow {
 export class LevelWrites {
   readonly #one: Statement;
   readonly #several: Statement;
+  readonly #most: Statement;
   /** The rows that wait for their statement, and its parameters: id and level of each in turn. */
   readonly #rows: LevelRow[] = [];
   readonly #parameters: SQLInputValue[] = [];
 
   constructor(connection: Connection) {
-    const values = Array.from({ length: LEVELS_TOGETHER }, () => "(?, ?)").join(", ");
     this.#one = connection.prepare("UPDATE bucket SET level = ? WHERE id = ?");
-    this.#several = connection.prepare(
-      `UPDATE bucket SET level = written.column2 FROM (VALUES ${values}) AS written WHERE id = written.column1`,
-    );
+    this.#several = connection.prepare(updateOf(LEVELS_TOGETHER));
+    this.#most = connection.prepare(updateOf(LEVELS_TOGETHER_MAX));
   }
 
   /** Writes one level at once. */
@@ -42,24 +44,37 @@ export class LevelWrites {
     // Most levels have as many bytes as the one before that stood here: its place is used again.
     if (before instanceof Uint8Array && before.length === bytes.length) before.set(bytes);
     else this.#parameters[at + 1] = bytes.slice();
-    if (this.#rows.length < LEVELS_TOGETHER) return;
-    const { changes } = this.#several.run(...this.#parameters);
-    if (Number(changes) !== LEVELS_TOGETHER) throw gone(this.#rows.map(({ key }) => key));
+    if (this.#rows.length < LEVELS_TOGETHER_MAX) return;
+    this.#checkFirst(LEVELS_TOGETHER_MAX, this.#most.run(...this.#parameters));
     this.#rows.length = 0;
   }
 
   /** Writes what is left. */
   end(): void {
-    for (let i = 0; i < this.#rows.length; i++) {
+    let written = 0;
+    if (this.#rows.length >= LEVELS_TOGETHER) {
+      written = LEVELS_TOGETHER;
+      this.#checkFirst(written, this.#several.run(...this.#parameters.slice(0, 2 * written)));
+    }
+    for (let i = written; i < this.#rows.length; i++) {
       this.write(this.#rows[i] as LevelRow, this.#parameters[2 * i + 1] as Uint8Array);
     }
     this.#rows.length = 0;
+  }
+
+  #checkFirst(count: number, { changes }: { readonly changes: number | bigint }): void {
+    if (Number(changes) !== count) throw gone(this.#rows.slice(0, count).map(({ key }) => key));
   }
 
   /** The transaction was rolled back. */
   forget(): void {
     this.#rows.length = 0;
   }
+}
+
+function updateOf(count: number): string {
+  const values = Array.from({ length: count }, () => "(?, ?)").join(", ");
+  return `UPDATE bucket SET level = written.column2 FROM (VALUES ${values}) AS written WHERE id = written.column1`;
 }
 
 /** An update that meets no row would be a grant that is not stored anywhere. */
