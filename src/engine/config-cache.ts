@@ -191,7 +191,19 @@ export class ConfigCache {
     if (link === undefined || link.expired !== this.#expired) return undefined;
     const ageMs = nowMs - link.origin.asOfMs;
     // A clock that went back must not keep configuration alive for longer than its time.
-    return ageMs >= 0 && ageMs < this.#ttlMs ? link : undefined;
+    return ageMs >= 0 && ageMs < this.#ttlMs ? link : this.#renewed(link, nowMs);
+  }
+
+  /** The link as a reading of now would answer it, where the store counts changes and had none since; only the plainest. */
+  #renewed(link: ChainLink, nowMs: number): ChainLink | undefined {
+    if (link.generation === undefined || link.totals !== undefined || link.asParent !== undefined) return undefined;
+    if (link.generation !== this.#config.generation()) return undefined;
+    const singleChain = [undefined as unknown as ChainLink];
+    const origin = this.#origins.shared({ ...link.origin, asOfMs: nowMs });
+    const renewed: ChainLink = { ...link, origin, singleChain };
+    singleChain[0] = renewed;
+    this.#known.set(link.bucket.resource, link.bucket.entityId, renewed);
+    return renewed;
   }
 
   #loadSync(entityId: string, resource: string, nowMs: number): ChainLink {
