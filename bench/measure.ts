@@ -61,46 +61,91 @@ export interface Measured {
 /** Clocks of CPU time step by 4 ms on some machines: a shorter round would be known to a few of a hundred only. */
 export const ROUND_MS = 300;
 
+interface HowCompared {
+  readonly by: readonly [Clock, ...Clock[]];
+  readonly rounds: number;
+  readonly extent: BenchOptions["extent"];
+}
+
+interface Compared {
+  readonly rows: Measured[];
+  readonly followed: FollowedRatios[];
+}
+
 /**
  * Compares contenders with a base in pairs: in each round the base runs right before or right after each contender, so that
  * a machine that is busy for a while slows both of a pair. `by` names the clocks that are followed; the first makes the rows.
  */
-export async function compare(
-  base: Contender,
-  others: readonly Contender[],
-  { by, rounds, extent }: { by: readonly [Clock, ...Clock[]]; rounds: number; extent: BenchOptions["extent"] },
-): Promise<{ rows: Measured[]; followed: FollowedRatios[] }> {
-  const [clock] = by;
-  const ways = others.filter(({ owner }) => extent === "all" || owner === "ours");
-  const calls = new Map<Contender, number>();
-  for (const way of [base, ...ways]) calls.set(way, await callsPerRound(way, clock));
-  const pairs = await pairedRounds({ base, others: ways }, rounds, (way) => costOf(way, calls.get(way) as number));
-  const rows = ways.map(({ name }, i) => rowOf(name, pairs[i] as Pair<Clock>[], clock));
-  const ofBase = pairs.flat().map(({ base: cost }) => ({ base: cost, own: cost }));
-  return {
-    rows: [rowOf(base.name, ofBase, clock), ...rows],
-    followed: ways.flatMap(({ name, owner }, i) =>
-      owner === "ours" ? followedBy(name, pairs[i] as Pair<Clock>[], by) : [],
-    ),
-  };
+export async function compare(base: Contender, others: readonly Contender[], how: HowCompared): Promise<Compared> {
+  const [compared] = await compareInTurns([{ base, others }], how);
+  return compared as Compared;
 }
 
-/** Every other round begins with the contender: what comes second is not always the same one. */
+/** The same of several groups, which take turns in each round: what is found of one can be set against what is found of another. */
+export async function compareInTurns(
+  groups: readonly Ways<Contender>[],
+  { by, rounds, extent }: HowCompared,
+): Promise<Compared[]> {
+  const [clock] = by;
+  const asked = groups.map(({ base, others: all }) => {
+    const others = all.filter(({ owner }) => extent === "all" || owner === "ours");
+    return { base, others, pairs: others.map((): Pair<Clock>[] => []) };
+  });
+  const calls = new Map<Contender, number>();
+  for (const { base, others } of asked) {
+    for (const way of [base, ...others]) calls.set(way, await callsPerRound(way, clock));
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const group of asked) {
+      const pairs = await pairedRound(group, round, (way) => costOf(way, calls.get(way) as number));
+      for (const [i, pair] of pairs.entries()) group.pairs[i]?.push(pair);
+    }
+  }
+  return asked.map(({ base, others, pairs }) => {
+    const rows = others.map(({ name }, i) => rowOf(name, pairs[i] as Pair<Clock>[], clock));
+    const ofBase = pairs.flat().map(({ base: cost }) => ({ base: cost, own: cost }));
+    return {
+      rows: [rowOf(base.name, ofBase, clock), ...rows],
+      followed: others.flatMap(({ name, owner }, i) =>
+        owner === "ours" ? followedBy(name, pairs[i] as Pair<Clock>[], by) : [],
+      ),
+    };
+  });
+}
+
+/** Ways of doing the same work, and the one that they are compared with. */
+interface Ways<Way> {
+  readonly base: Way;
+  readonly others: readonly Way[];
+}
+
+/** A pair of each contender in each round. */
 export async function pairedRounds<Way, Round>(
-  { base, others }: { readonly base: Way; readonly others: readonly Way[] },
+  ways: Ways<Way>,
   rounds: number,
   measure: (way: Way) => Promise<Round>,
 ): Promise<PairOf<Round>[][]> {
-  const pairs = others.map((): PairOf<Round>[] => []);
+  const pairs = ways.others.map((): PairOf<Round>[] => []);
   for (let round = 0; round < rounds; round++) {
-    for (const [i, way] of others.entries()) {
-      if (round % 2 === 0) {
-        const cost = await measure(base);
-        pairs[i]?.push({ base: cost, own: await measure(way) });
-      } else {
-        const cost = await measure(way);
-        pairs[i]?.push({ base: await measure(base), own: cost });
-      }
+    for (const [i, pair] of (await pairedRound(ways, round, measure)).entries()) pairs[i]?.push(pair);
+  }
+  return pairs;
+}
+
+/** Every other round begins with the contender: what comes second is not always the same one. */
+async function pairedRound<Way, Round>(
+  { base, others }: Ways<Way>,
+  round: number,
+  measure: (way: Way) => Promise<Round>,
+): Promise<PairOf<Round>[]> {
+  const pairs: PairOf<Round>[] = [];
+  for (const way of others) {
+    if (round % 2 === 0) {
+      const cost = await measure(base);
+      pairs.push({ base: cost, own: await measure(way) });
+    } else {
+      const cost = await measure(way);
+      pairs.push({ base: await measure(base), own: cost });
     }
   }
   return pairs;

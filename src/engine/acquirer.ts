@@ -157,7 +157,7 @@ export class Acquirer {
     if (buckets.takeOne === undefined || !isPlain(request) || request.resource === TOTAL_RESOURCE) return undefined;
     const nowMs = this.#deps.clock.now();
     const stored = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (stored === undefined || this.planner.isUnknown(stored) || this.deny.knows(stored.bucket.id)) return undefined;
+    if (stored === undefined || this.planner.isUnknown(stored) || this.deny.knows(stored)) return undefined;
     const link = this.requestLimits.inPlace(stored, request.limits, nowMs);
     if (link === undefined) return undefined;
     const take = amountsIfValid(request, link, this.#settings);

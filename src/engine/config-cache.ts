@@ -3,13 +3,14 @@ import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { mergeError } from "../domain/merged-limits.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { PlacedBucket } from "../ports/in-place-takes.ts";
 import { changesIn } from "./level-changes.ts";
+import { SharedOrigins } from "./shared-origins.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 
 /** One entity of the chain from the one that asks to its root, as configuration has it; `set` is that of the bucket, whoever asks. */
@@ -32,7 +33,6 @@ export interface ChainLink extends PlacedBucket {
   readonly next: string | undefined;
   readonly onUnavailable: OnUnavailable | undefined;
   readonly generation: number | undefined;
-  readonly loadedAtMs: number;
   /** How often configuration had been found stale when this was read. */
   readonly expired: number;
   /** Which read of this cache it was: later ones have higher numbers. */
@@ -87,6 +87,7 @@ export class ConfigCache {
   readonly #ttlMs: number;
   readonly #known: BoundedPairs<ChainLink>;
   readonly #sets = new WeakMap<readonly Limit[], LimitSet>();
+  readonly #origins = new SharedOrigins();
   readonly #loading = new Map<string, Loading>();
   /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
   #expired = 0;
@@ -188,9 +189,21 @@ export class ConfigCache {
     if (this.#ttlMs === 0) return undefined;
     const link = this.#known.get(resource, entityId);
     if (link === undefined || link.expired !== this.#expired) return undefined;
-    const ageMs = nowMs - link.loadedAtMs;
+    const ageMs = nowMs - link.origin.asOfMs;
     // A clock that went back must not keep configuration alive for longer than its time.
-    return ageMs >= 0 && ageMs < this.#ttlMs ? link : undefined;
+    return ageMs >= 0 && ageMs < this.#ttlMs ? link : this.#renewed(link, nowMs);
+  }
+
+  /** The link as a reading of now would answer it, where the store counts changes and had none since; only the plainest. */
+  #renewed(link: ChainLink, nowMs: number): ChainLink | undefined {
+    if (link.generation === undefined || link.totals !== undefined || link.asParent !== undefined) return undefined;
+    if (link.generation !== this.#config.generation()) return undefined;
+    const singleChain = [undefined as unknown as ChainLink];
+    const origin = this.#origins.shared({ ...link.origin, asOfMs: nowMs });
+    const renewed: ChainLink = { ...link, origin, singleChain };
+    singleChain[0] = renewed;
+    this.#known.set(link.bucket.resource, link.bucket.entityId, renewed);
+    return renewed;
   }
 
   #loadSync(entityId: string, resource: string, nowMs: number): ChainLink {
@@ -258,49 +271,51 @@ export class ConfigCache {
     const isConsistent = how === "consistent" || config.isConsistent === true;
     const found = this.#setOf(config.limits);
     const set = before?.set.signature === found.signature ? before.set : found;
-    const singleChain: ChainLink[] = [];
+    // Of one place from the beginning: an array that grows takes room for seventeen.
+    const singleChain = [undefined as unknown as ChainLink];
     const totals =
       config.totals.length === 0
         ? undefined
         : this.#linkOf(bucketKey(bucket.entityId, TOTAL_RESOURCE), asTotals(config), read, before?.totals);
+    const origin: SetOrigin = {
+      // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
+      // stay on the bucket for good, even when that process is gone.
+      asOfMs: nowMs,
+      generation: generation ?? null,
+      ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
+      ...(OWN.has(config.source) ? { own: true } : {}),
+      ...changesIn(config, (limits) => this.#setOf(limits)),
+    };
+    // What every take looks at comes first, so that it stands together in memory.
     const made: ChainLink = {
-      bucket,
+      expired,
+      origin: this.#origins.shared(origin),
+      next: config.cascade ? config.parentId : undefined,
+      access: config.access,
+      totals,
       created: config.created,
+      place: undefined,
       set,
-      limits: set.limits,
       charged: set,
+      generation,
+      onUnavailable: config.onUnavailable,
+      singleChain,
+      bucket,
+      limits: set.limits,
       source: config.source,
       sources: config.sources,
       planId: config.planId,
-      access: config.access,
       accessSource: config.accessSource,
       cascade: config.cascade,
       cascadeSource: config.cascadeSource,
       parentId: config.parentId,
-      // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
-      // stay on the bucket for good, even when that process is gone.
-      origin: {
-        asOfMs: nowMs,
-        generation: generation ?? null,
-        ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
-        ...(OWN.has(config.source) ? { own: true } : {}),
-        ...changesIn(config, (limits) => this.#setOf(limits)),
-      },
-      next: config.cascade ? config.parentId : undefined,
-      onUnavailable: config.onUnavailable,
-      generation,
-      loadedAtMs: nowMs,
-      expired,
       readNumber: number,
       isConsistent,
-      singleChain,
       asParent: undefined,
-      totals,
-      place: undefined,
     };
     const asParent = this.#asParent(made, config.forEveryone);
     const link = asParent === undefined ? made : { ...made, asParent };
-    singleChain.push(link);
+    singleChain[0] = link;
     return link;
   }
 

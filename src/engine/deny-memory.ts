@@ -36,9 +36,9 @@ export class DenyMemory {
     this.#lastWrites = new BoundedMap(bucketsMax / 2);
   }
 
-  /** Whether a refusal of this bucket is remembered. */
-  knows(bucketId: string): boolean {
-    return this.#used && this.#images.get(bucketId) !== undefined;
+  /** Whether a refusal of this bucket is remembered. The key of the bucket is not looked at where none is. */
+  knows({ bucket }: Pick<Claim, "bucket">): boolean {
+    return this.#used && this.#images.get(bucket.id) !== undefined;
   }
 
   /** The remembered images of all claims, when one of them is still short; undefined when the store has to be asked. */

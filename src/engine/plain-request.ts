@@ -55,7 +55,7 @@ export function plainPlan(
   const nowMs = clock.now();
   const link = known.configCache.singleLink(request.entityId, request.resource, nowMs);
   if (link === undefined || known.planner.isUnknown(link)) return undefined;
-  if (known.deny.knows(link.bucket.id)) return undefined;
+  if (known.deny.knows(link)) return undefined;
   if (known.requestLimits.inPlace(link, undefined, nowMs) === undefined) return undefined;
   const take = amountsIfValid(request, link, settings);
   if (take === undefined || take.length === 0) return undefined;

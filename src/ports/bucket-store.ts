@@ -27,6 +27,8 @@ export interface Claim extends LimitedBucket {
    * but answers `configSuspect`.
    */
   readonly isConfigJustRead?: boolean;
+  /** What asks for this bucket again and again, where something does: a store may note there where it last found the bucket. */
+  readonly link?: { place?: unknown };
 }
 
 /** What a lease holds on one bucket, as far as a store needs to know it to debit or credit it. */

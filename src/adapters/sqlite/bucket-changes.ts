@@ -43,7 +43,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[], by: Plan
   let fitting = true;
   for (let i = 0; i < claims.length; i++) {
     const claim = claims[i] as Claim;
-    const slot = slotOf(context, claim);
+    const slot = context.rows.slotFor(context.namespace, claim);
     const earlier = drafts[earlierOnSame(claims, i)];
     const draft = takenFrom(earlier === undefined ? slot.row : (earlier.after ?? earlier.before), claim, by, context);
     if (draft.after === undefined) fitting = false;
@@ -60,7 +60,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[], by: Plan
 
 /** The same for one claim, as most are, without the lists that several need. */
 function takeOnly(context: RowsContext, claim: Claim, by: Planner): Answer {
-  const slot = slotOf(context, claim);
+  const slot = context.rows.slotFor(context.namespace, claim);
   const draft = takenFrom(slot.row, claim, by, context);
   const { before, after } = draft;
   if (after === undefined) return refused(context, slot, claim, before, "short");

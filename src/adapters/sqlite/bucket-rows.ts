@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { CronCheck } from "../../domain/calendar.ts";
 import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
+import type { Claim } from "../../ports/bucket-store.ts";
 import { type BucketRecord, withoutLeft } from "../../stored/bucket-record.ts";
 import { type HourCount, NONE } from "../../stored/open-hour.ts";
 import { isWhole, LEVEL_DAMAGE } from "../../stored/row-damage.ts";
@@ -13,6 +14,8 @@ import type { UsageHours } from "./usage-hours.ts";
 
 /** The place of one bucket: the row as this connection last saw or wrote it. */
 export interface Slot {
+  /** That of its namespace when it was made: as long as it is the same, the place is still one of them. */
+  readonly era: object;
   readonly namespaceId: string;
   readonly key: BucketKey;
   /** 0: there is none in the file. */
@@ -32,6 +35,8 @@ type Before = Pick<Slot, "row" | "dirty">;
 export interface NamespaceRows {
   readonly namespaceId: string;
   readonly slots: Map<string, Slot>;
+  /** Another object whenever all of them are dropped. */
+  era: object;
 }
 
 /** Remembered rows are dropped all at once past this number; a miss costs one indexed read. As many as ids have their limits remembered. */
@@ -79,7 +84,7 @@ export class BucketRows {
   of(namespaceId: string): NamespaceRows {
     let rows = this.#namespaces.get(namespaceId);
     if (rows === undefined) {
-      rows = { namespaceId, slots: new Map() };
+      rows = { namespaceId, slots: new Map(), era: {} };
       this.#namespaces.set(namespaceId, rows);
     }
     return rows;
@@ -89,12 +94,24 @@ export class BucketRows {
   slot(rows: NamespaceRows, key: BucketKey): Slot {
     let slot = rows.slots.get(key.id);
     if (slot === undefined) {
-      slot = emptySlot(rows.namespaceId, key);
+      slot = emptySlot(rows, key);
       rows.slots.set(key.id, slot);
       this.#slotCount++;
     }
     if (slot.reading !== this.#reading) this.#load(slot);
     return slot;
+  }
+
+  /** The same for a claim. Who asks again is not looked up again while the place must still be there: of many ids, that costs most. */
+  slotFor(rows: NamespaceRows, { bucket, link }: Pick<Claim, "bucket" | "link">): Slot {
+    const known = link?.place as Slot | undefined;
+    if (known?.era !== rows.era) {
+      const slot = this.slot(rows, bucket);
+      if (link !== undefined) link.place = slot;
+      return slot;
+    }
+    if (known.reading !== this.#reading) this.#load(known);
+    return known;
   }
 
   /** The same for a change that does not depend on what is there: a row that cannot be read is none. */
@@ -201,7 +218,7 @@ export class BucketRows {
   /** The place of a row that cannot be read, as if there were none: what is put there replaces it. */
   #emptied(rows: NamespaceRows, key: BucketKey): Slot {
     const found = this.#select.get(rows.namespaceId, key.entityId, key.resource);
-    const slot = rows.slots.get(key.id) ?? emptySlot(rows.namespaceId, key);
+    const slot = rows.slots.get(key.id) ?? emptySlot(rows, key);
     Object.assign(slot, { rowId: found?.[0] ?? 0, row: undefined, storedText: "", storedHourMs: -1 });
     slot.reading = this.#reading;
     return slot;
@@ -236,7 +253,10 @@ export class BucketRows {
   }
 
   #drop(): void {
-    for (const { slots } of this.#namespaces.values()) slots.clear();
+    for (const rows of this.#namespaces.values()) {
+      rows.slots.clear();
+      rows.era = {};
+    }
     this.#slotCount = 0;
   }
 }
@@ -269,8 +289,9 @@ function damaged(damage: Damage): DecodedRow {
   return { kind: "damaged", damage };
 }
 
-function emptySlot(namespaceId: string, key: BucketKey): Slot {
+function emptySlot({ era, namespaceId }: NamespaceRows, key: BucketKey): Slot {
   return {
+    era,
     namespaceId,
     key,
     rowId: 0,
