@@ -194,8 +194,12 @@ export class ConfigCache {
     return ageMs >= 0 && ageMs < this.#ttlMs ? link : this.#renewed(link, nowMs);
   }
 
-  /** The link as a reading of now would answer it, where the store counts changes and had none since; only the plainest. */
+  /**
+   * The link as a reading of now would answer it, where the store counts changes and had none since; only the plainest. Not where only
+   * an answer of the store tells of changes: who is refused by what is remembered asks for none.
+   */
   #renewed(link: ChainLink, nowMs: number): ChainLink | undefined {
+    if (this.#config.resolveSync === undefined) return undefined;
     if (link.generation === undefined || link.totals !== undefined || link.asParent !== undefined) return undefined;
     if (link.generation !== this.#config.generation()) return undefined;
     const singleChain = [undefined as unknown as ChainLink];
