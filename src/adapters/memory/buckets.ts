@@ -40,13 +40,12 @@ import {
 import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
-import { BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
 import { requireActive } from "./in-namespace.ts";
 import { LeaseRecords } from "./lease-records.ts";
 import { sameText } from "./list-orders.ts";
 import { GivenBackInPlace, isOwnable, mayBeOwned, OwnedState } from "./owned-state.ts";
-import { mayBePacked, type PackedState } from "./packed-state.ts";
 import { MemorySweep } from "./sweep.ts";
 
 /** Buckets in memory: one thread, so each call is a transaction. */
@@ -143,12 +142,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
     this.#sweep.run(nowMs);
     const found = this.#found(of);
-    const inPlace = found === undefined ? undefined : this.#inPlace(found, of, nowMs);
-    if (inPlace !== undefined) {
-      const answer = inPlace.take(take, nowMs);
-      if (answer === undefined) return undefined;
-      if (this.#usage !== undefined) this.#usage.count(found as BucketCell, take, 1, nowMs).requests++;
-      return answer;
+    if (found?.state !== undefined && isOwnable(found.state, of, nowMs)) {
+      const owned = found.owned ?? this.#ownedOf(found, found.state);
+      if (owned !== undefined) {
+        const answer = owned.take(take, nowMs);
+        if (answer === undefined) return undefined;
+        if (this.#usage !== undefined) this.#usage.count(found, take, 1, nowMs).requests++;
+        return answer;
+      }
     }
     const { bucket, set, origin } = of;
     const claim = { bucket, set, origin, take, bypass: false };
@@ -156,11 +157,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const before = standing(this.#stateOf(claim), claim, context);
     const due = decided(before, claim, nowMs);
     const after = taken(before, due, nowMs);
-    if (after === undefined) return undefined;
-    const cell = this.#store(due, after, nowMs);
-    if (mayBePacked(after)) cell.pack(after);
-    this.#tell(due, before, after, context);
-    return takenAnswer(after, due, context);
+    return after === undefined ? undefined : this.#taken(due, before, after, context);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
@@ -293,21 +290,18 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     if (!after.plain) this.#thresholds.tell(toldBy({ before, after, amounts: claim.take }, claim, context));
   }
 
-  #store(claim: Decided, state: BucketState, nowMs: number): BucketCell {
+  #store(claim: Decided, state: BucketState, nowMs: number): void {
     const cell = this.#cell(claim.bucket);
     this.#countTime(cell, state, nowMs);
     cell.state = state;
-    if (this.#usage !== undefined) this.#usage.count(cell, countedOfTake(state, claim, nowMs), 1, nowMs).requests++;
-    return cell;
+    if (this.#usage === undefined) return;
+    this.#usage.count(cell, countedOfTake(state, claim, nowMs), 1, nowMs).requests++;
   }
 
   /** Counts holds that ended by themselves before the next state of a cell. */
   readonly #countTime = (cell: BucketCell, next: Pick<BucketState, "epochMs">, nowMs: number): void => {
-    // What is packed is plain.
-    if (this.#usage === undefined || cell.packed !== undefined) return;
-    const { state } = cell;
-    if (state === undefined || state.plain) return;
-    const times = countedOfTime(state, next);
+    if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
+    const times = countedOfTime(cell.state, next);
     if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
   };
 
@@ -315,7 +309,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean, nowMs: number): Answer {
     const cell = this.#data.buckets.get(bucket.id);
     // Changed limits count from the moment they reach the bucket, granted or refused.
-    if (cell?.hasState) {
+    if (cell?.state !== undefined) {
       this.#countTime(cell, state, nowMs);
       cell.state = state;
     }
@@ -334,23 +328,12 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   /** Gives back slots that were used, in place; undefined where that needs more: nothing has changed then. */
   #slotsBack(held: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
     const cell = this.#found(held);
-    if (cell === undefined || cell.packed !== undefined) return undefined;
-    const { state } = cell;
-    if (state === undefined || nowMs >= state.validUntilMs) return undefined;
-    const owned = cell.owned ?? this.#ownedOf(cell, state);
+    if (cell?.state === undefined || nowMs >= cell.state.validUntilMs) return undefined;
+    const owned = cell.owned ?? this.#ownedOf(cell, cell.state);
     const times = owned?.giveBack(amounts, held.ticket, nowMs);
     if (owned === undefined || times === undefined) return undefined;
     if (this.#usage !== undefined && times.length > 0) this.#usage.count(cell, times, 1, nowMs);
     return new GivenBackInPlace(owned);
-  }
-
-  /** Where a take can write in place; undefined where it changes more than tokens and slots. */
-  #inPlace(cell: BucketCell, of: PlacedBucket, nowMs: number): PackedState | OwnedState | undefined {
-    const { packed } = cell;
-    if (packed !== undefined) return packed.standsFor(of, nowMs) ? packed : undefined;
-    const { state } = cell;
-    if (state === undefined || !isOwnable(state, of, nowMs)) return undefined;
-    return mayBePacked(state) ? cell.pack(state) : (cell.owned ?? this.#ownedOf(cell, state));
   }
 
   /** Undefined where calls on the state change more than can be written in place. */
@@ -370,7 +353,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       cell.owned = undefined;
       return cell;
     }
-    const made = new BucketCell(key);
+    const made: BucketCell = {
+      key,
+      state: undefined,
+      owned: undefined,
+      hours: undefined,
+      last: undefined,
+      foundAt: -1,
+    };
     this.#data.buckets.set(key.id, made);
     return made;
   }

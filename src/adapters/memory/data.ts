@@ -12,52 +12,22 @@ import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
 import { ConfigHistories } from "./config-histories.ts";
-import { type Counted, CountedHours, type HourUsage } from "./hour-usage.ts";
+import { type Counted, CountedHours } from "./hour-usage.ts";
 import { emptyLeases, type LeaseIndex } from "./lease-index.ts";
 import { TurningOrders } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
 import type { OwnedState } from "./owned-state.ts";
-import { PackedState } from "./packed-state.ts";
 import { emptyRefusals, type RefusalIndex } from "./refusal-index.ts";
 
-/** A bucket's place in memory: its state is replaced with every write or written in place, its usage counted beside it. */
-export class BucketCell implements Counted {
-  /** The state as numbers; undefined where it is kept as a value. */
-  packed: PackedState | undefined = undefined;
-  last: HourUsage | undefined = undefined;
-  /** How often cells had been removed when this one was last looked up. */
-  foundAt = -1;
-  /** The same state as the value, while nobody outside the cell has seen it. */
-  owned: OwnedState | undefined = undefined;
-  hours: HourUsage[] | undefined = undefined;
+/** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
+export interface BucketCell extends Counted {
   readonly key: BucketKey;
-  #value: BucketState | undefined = undefined;
-
-  constructor(key: BucketKey) {
-    this.key = key;
-  }
-
   /** Undefined when nothing was taken from it, or so long ago that it is full. */
-  get state(): BucketState | undefined {
-    return this.packed === undefined ? this.#value : this.packed.state;
-  }
-
-  set state(state: BucketState | undefined) {
-    this.packed = undefined;
-    this.#value = state;
-  }
-
-  get hasState(): boolean {
-    return this.packed !== undefined || this.#value !== undefined;
-  }
-
-  /** Keeps this state as numbers from now on; it must be as `mayBePacked` asks. */
-  pack(state: BucketState): PackedState {
-    this.packed = new PackedState(state);
-    this.owned = undefined;
-    this.#value = undefined;
-    return this.packed;
-  }
+  state: BucketState | undefined;
+  /** The same state, while nobody outside the cell has seen it. */
+  owned: OwnedState | undefined;
+  /** How often cells had been removed when this one was last looked up. */
+  foundAt: number;
 }
 
 interface DoneOperation {

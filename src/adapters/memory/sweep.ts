@@ -65,14 +65,13 @@ export class MemorySweep {
   }
 
   #look(cell: BucketCell, nowMs: number): void {
-    const { state } = cell;
-    if (this.#forgets && state !== undefined && mayForget(state, nowMs, this.#calendar)) {
+    if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
       // No write comes any more that would count them.
       this.#countTime(cell, { epochMs: nowMs }, nowMs);
       cell.state = undefined;
       cell.owned = undefined;
     }
     dropHours(cell, this.#usageKeepMs, nowMs);
-    if (!cell.hasState && cell.hours === undefined) this.#data.buckets.delete(cell.key.id);
+    if (cell.state === undefined && cell.hours === undefined) this.#data.buckets.delete(cell.key.id);
   }
 }
