@@ -142,6 +142,7 @@ export function thresholdsContract(suite: Suite): void {
     await place.take([claim("a", rpm, { rpm: 10 })], T0 + 17_400);
     assert.deepEqual(await told.now(), ["rpm 95"]);
     await place.take([claim("a", rpm, { rpm: 1 })], T0 + 2 * MINUTE_MS);
+    assert.deepEqual(await told.now(), []);
     await place.take([claim("a", rpm, { rpm: 96 })], T0 + 2 * MINUTE_MS);
     assert.deepEqual(await told.now(), ["rpm 80", "rpm 95"]);
   });

@@ -473,7 +473,7 @@ export class ConditionalRecorder {
   /** What one part of a write used, for what has to be told of it: the item shows what all of them left. */
   #used(
     { key, before, after }: { key: ItemKey; before: Item | undefined; after: Item },
-    { amounts }: Part,
+    { of, amounts }: Part,
     later: readonly Part[],
     { readingMs }: WriteTrace,
   ): void {
@@ -487,7 +487,14 @@ export class ConditionalRecorder {
     });
     // A transaction has no nonce, and shows nobody what was used: its process goes by what it knew.
     const isEstimated = slotWritten(before, after) === undefined;
-    thresholds.took(key.bucket, { ...state, limits }, amounts, { nowMs: readingMs, marks: false, isEstimated });
+    // Who has not heard that there is something to tell leaves it to the next.
+    const isHeard = of.set.isBeyondRates;
+    thresholds.took(key.bucket, { ...state, limits }, amounts, {
+      nowMs: readingMs,
+      marks: false,
+      isEstimated,
+      isHeard,
+    });
   }
 
   #announced(key: ItemKey, before: Item | undefined, after: Item): void {

@@ -26,11 +26,15 @@ interface Kept {
   rule: string;
 }
 
-/** How a bucket was taken from. `marks`: its state has the marks that it left; `isEstimated`: it was not shown to the taker. */
+/**
+ * How a bucket was taken from. `marks`: its state has the marks that it left; `isEstimated`: it was not shown to the taker; `isHeard`: the taker
+ * knew that some limit has percentages.
+ */
 interface Taking {
   readonly nowMs: number;
   readonly marks: boolean;
   readonly isEstimated?: boolean;
+  readonly isHeard?: boolean;
 }
 
 /**
@@ -58,7 +62,7 @@ export class ThresholdLedger {
     { id }: BucketKey,
     state: BucketState,
     amounts: readonly Amount[],
-    { nowMs, marks, isEstimated = false }: Taking,
+    { nowMs, marks, isEstimated = false, isHeard = true }: Taking,
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
     this.#forgets(id, state);
@@ -91,8 +95,8 @@ export class ThresholdLedger {
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
         const kept = this.#of(id, name, percent, period);
-        if (isEstimated && hasPeriods) kept.estimated.add(`${held.quota?.resets}`);
-        if (hasPeriods) this.#inPeriod(kept, held, isReached);
+        if ((isEstimated || !isHeard) && hasPeriods) kept.estimated.add(`${held.quota?.resets}`);
+        if (hasPeriods) this.#inPeriod(kept, held, isReached && isHeard);
         else refilling(kept, held, isReached, isLow(percent));
         if (isReached) this.#journal.count("thresholds reached by takes");
         if (marks && isReached && (held.told ?? 0) < percent) {
