@@ -1,5 +1,5 @@
 import type { LimitState } from "../../domain/bucket-state.ts";
-import { RF } from "../item/attributes.ts";
+import { namesOf, RF } from "../item/attributes.ts";
 import { numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import type { Env } from "./intent.ts";
@@ -15,9 +15,15 @@ export function writeLimit(builder: WriteBuilder, asked: LimitWrite, written: Wr
   // A renewal says itself that it is of slots: where the limit is another kind by now, it is short, and not nothing.
   const isOfSlots =
     asked.move?.slots !== undefined || [before, after].some((one) => one !== undefined && hasSlices(one));
-  return after !== undefined && isOfSlots
-    ? writeSlots(builder, of, after, written, env)
-    : writeTokens(builder, of, written, env);
+  if (after !== undefined && isOfSlots) return writeSlots(builder, of, after, written, env);
+  if (before !== undefined) pinSlices(builder, before);
+  return writeTokens(builder, of, written, env);
+}
+
+/** Of a limit that is forgotten: how long its slots were held is counted by what was seen of them. */
+function pinSlices(builder: WriteBuilder, { name, slices }: LimitState): void {
+  const { held } = namesOf(name);
+  for (const { place, heldMilli } of slices) builder.where(held[place] as string, "=", heldMilli);
 }
 
 function writeSlots(
