@@ -44,7 +44,7 @@ export class SinglePart implements LeasePart {
     this.#answer = answer;
     const { shared } = answer;
     this.#left = shared?.tokensLeft();
-    this.#leftOfSecond = shared?.tokensLeftOfSecond();
+    this.#leftOfSecond = shared?.secondLeft();
   }
 
   get entityId(): string {

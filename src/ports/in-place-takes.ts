@@ -46,7 +46,7 @@ export interface SharedState {
   /** What the latest take left: to be asked before anything else is done with the bucket. */
   tokensLeft(): TokensLeft;
   /** Undefined where there are not two, or all are in the list. */
-  tokensLeftOfSecond(): number | undefined;
+  secondLeft(): number | undefined;
   /** The state as the take that left these tokens showed it; a value of its own. */
   stateWith(left: TokensLeft, ofSecond: number | undefined): BucketState;
 }

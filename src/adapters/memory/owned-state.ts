@@ -72,7 +72,7 @@ export class OwnedState implements TakenInPlace, SharedState {
     return limits.length <= 2 ? (limits[0] as OwnedLimit).tokensMilli : limits.map(({ tokensMilli }) => tokensMilli);
   }
 
-  tokensLeftOfSecond(): number | undefined {
+  secondLeft(): number | undefined {
     const { limits } = this.#state;
     return limits.length === 2 && !this.#hasSlots ? (limits[1] as OwnedLimit).tokensMilli : undefined;
   }
