@@ -63,7 +63,7 @@ test("five hundred worlds on the memory store keep the promise at every step", a
     "slots given back": 150,
     "slots given back too late": 50,
     "holds that ended by themselves": 60,
-    "renewals renewed": 60,
+    "renewals renewed": 25,
     "renewals lost": 8,
     "leases renewed": 15,
     "leases forgotten": 15,
