@@ -145,7 +145,7 @@ export class OwnedState implements TakenInPlace, SharedState {
       const { limit: name, milli } = amounts[a] as Amount;
       const held = limitOf(limits, name, a);
       const left = held === undefined ? 0 : takeOrShort(held, held.terms, elapsedMs, milli);
-      if (left === Number.NEGATIVE_INFINITY) return false;
+      if (!Number.isFinite(left)) return false;
       leftMilli[a] = left;
     }
     for (let a = 0; a < amounts.length; a++) {
@@ -242,7 +242,7 @@ function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, 
   const held = limitOf(limits, name, 0);
   if (held === undefined) return true;
   const left = takeOrShort(held, held.terms, elapsedMs, milli);
-  if (left === Number.NEGATIVE_INFINITY) return false;
+  if (!Number.isFinite(left)) return false;
   held.tokensMilli = left;
   return true;
 }
@@ -252,9 +252,9 @@ function takeTwo(limits: readonly OwnedLimit[], first: Amount, second: Amount, e
   const one = limitOf(limits, first.limit, 0);
   const other = limitOf(limits, second.limit, 1);
   const leftOfOne = one === undefined ? 0 : takeOrShort(one, one.terms, elapsedMs, first.milli);
-  if (leftOfOne === Number.NEGATIVE_INFINITY) return false;
+  if (!Number.isFinite(leftOfOne)) return false;
   const leftOfOther = other === undefined ? 0 : takeOrShort(other, other.terms, elapsedMs, second.milli);
-  if (leftOfOther === Number.NEGATIVE_INFINITY) return false;
+  if (!Number.isFinite(leftOfOther)) return false;
   if (one !== undefined) one.tokensMilli = leftOfOne;
   if (other !== undefined) other.tokensMilli = leftOfOther;
   return true;
