@@ -10,20 +10,9 @@ export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMi
   return left === Number.NEGATIVE_INFINITY ? undefined : left;
 }
 
-/**
- * The same with `-Infinity` for undefined, for takes in memory. V8 compiles it into its caller, and allocates none of its numbers,
- * because it is short and can only answer a number. A constant of this module for `-Infinity` would undo that: V8 does not know its type.
- */
+/** The same with `-Infinity` for undefined, for takes in memory: V8 allocates none of its numbers where it can only answer a number. */
 export function takeOrShort(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
-  const { refillAmountMilli } = terms;
-  let refilled = 0;
-  if (elapsedMs > 0 && refillAmountMilli !== 0) {
-    const product = elapsedMs * refillAmountMilli + balance.remainder;
-    refilled =
-      product < Number.MAX_SAFE_INTEGER
-        ? Math.floor(product / terms.refillPeriodMs)
-        : drippedMilli(balance, terms, elapsedMs);
-  }
+  const refilled = drippedMilli(balance, terms, elapsedMs);
   const left = Math.min(balance.tokensMilli, terms.capacityMilli - refilled) - amountMilli;
   // What is left at that time is `left + refilled`; it must not be less than nothing.
   return left + refilled >= 0 ? left : Number.NEGATIVE_INFINITY;

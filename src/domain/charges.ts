@@ -83,21 +83,15 @@ export function chargesOf(
 /** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
 export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
   const { charged } = level;
-  const last = charged.lastCharge;
-  if (last?.skips === 0 && unnamed === "allow" && isAskedAgain(consume, last.named)) return last.amounts;
   if (charged.isByName && consume !== undefined && unnamed === "allow") {
     const named = amountsOf(consume, "consume");
-    if (named.length > 0 && areCalled(charged.limits, named)) {
-      noteCharge(charged, named, named);
-      return named;
-    }
+    if (named.length > 0 && areCalled(charged.limits, named)) return named;
   }
   const asked = askedBy(consume);
   const amounts = chargedTo(charged, asked);
   if (!isAllCounted(charged, amounts, asked)) checkCounted(asked, [level]);
   if (unnamed === "refuse") checkAllNamed(asked, [level], ALONE);
   if (amounts.length === 0) throw nothingToTake([level]);
-  noteCharge(charged, asked.named, amounts);
   return amounts;
 }
 
@@ -129,28 +123,6 @@ export function countedAmong<Bucket extends ChargedBucket>(of: Bucket, { isFurth
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);
-
-/** Comparing in vain costs a tenth of a take from memory. Where every request asks for something else, few are compared. */
-const SKIPS = 16;
-
-function noteCharge(charged: LimitSet, named: readonly Amount[], amounts: readonly Amount[]): void {
-  const last = charged.lastCharge;
-  if (last !== undefined && last.skips > 0) last.skips--;
-  else charged.lastCharge = { named, amounts, skips: SKIPS };
-}
-
-/** Whether the same amounts are named in the same order: they were checked then. */
-function isAskedAgain(consume: unknown, last: readonly Amount[]): boolean {
-  if (consume === undefined) return last.length === 0;
-  if (typeof consume !== "object" || consume === null || Array.isArray(consume)) return false;
-  let next = 0;
-  for (const name in consume) {
-    if (next === last.length) return false;
-    const { limit, milli } = last[next++] as Amount;
-    if (limit !== name || (consume as Record<string, unknown>)[name] !== milli / 1000) return false;
-  }
-  return next === last.length;
-}
 
 /** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
 function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {

@@ -1,6 +1,5 @@
 import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
-import type { Amount } from "./amounts.ts";
 import { isBeyondRates } from "./beyond-rates.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
@@ -17,17 +16,6 @@ export interface LimitSet {
   readonly isByName: boolean;
   /** One of them says more than rates can; see `isBeyondRates`. */
   readonly isBeyondRates: boolean;
-  /** For `chargeOf` alone, which makes it. */
-  lastCharge?: LastCharge | undefined;
-}
-
-/** What a request was charged by a set of limits: many requests ask for the same again. */
-interface LastCharge {
-  /** What it named, by measure. */
-  readonly named: readonly Amount[];
-  readonly amounts: readonly Amount[];
-  /** How many requests more are not compared with it. */
-  skips: number;
 }
 
 /** Limits that are in force from an instant on. */
@@ -62,8 +50,7 @@ export interface SetOrigin {
 
 export function limitSet(limits: readonly Limit[]): LimitSet {
   const isByName = limits.every((limit) => limit.counts === undefined && limit.name !== REQUESTS);
-  const signature = limits.map(signatureOf).join(";");
-  return { limits, signature, isByName, isBeyondRates: limits.some(isBeyondRates), lastCharge: undefined };
+  return { limits, signature: limits.map(signatureOf).join(";"), isByName, isBeyondRates: limits.some(isBeyondRates) };
 }
 
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */

@@ -1,4 +1,3 @@
-import { BoundedMap } from "./bounded-map.ts";
 import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import type { LimitStanding } from "./limit-standing.ts";
 import type { Status } from "./status.ts";
@@ -35,36 +34,14 @@ function fieldsOf(
   for (const standing of standings) {
     const { resource, limit, level, capacity, available, windowMs } = standing;
     const isOwn = resource === own.resource && resource !== TOTAL_RESOURCE;
-    const name = isOwn && level === 0 ? limit : policyName(limit, level, isOwn ? undefined : resource);
-    const policy = policyOf(name, capacity, windowMs, units.get(limit));
+    const name = quoted(isOwn && level === 0 ? limit : policyName(limit, level, isOwn ? undefined : resource));
+    const unit = units.get(limit);
     const between = policies === "" ? "" : ", ";
-    policies += between + policy.text;
-    states += `${between}${policy.quotedName}${integer(";r=", Math.max(0, available))}${integer(";t=", resetOf(standing))}`;
+    policies += `${between}${name}${integer(";q=", capacity)}${unit === undefined ? "" : `;qu=${quoted(unit)}`}`;
+    policies += integer(";w=", secondsOf(windowMs));
+    states += `${between}${name}${integer(";r=", Math.max(0, available))}${integer(";t=", resetOf(standing))}`;
   }
   return { "ratelimit-policy": policies, ratelimit: states };
-}
-
-/** What a policy says, and the text that says it. */
-interface Policy {
-  readonly capacity: number;
-  readonly windowMs: number | null;
-  readonly unit: string | undefined;
-  readonly quotedName: string;
-  readonly text: string;
-}
-
-/** The policies last written, by name: nearly every answer has the same again. */
-const policiesKnown = new BoundedMap<Policy>(500);
-
-function policyOf(name: string, capacity: number, windowMs: number | null, unit: string | undefined): Policy {
-  const known = policiesKnown.get(name);
-  if (known?.capacity === capacity && known.windowMs === windowMs && known.unit === unit) return known;
-  const quotedName = quoted(name);
-  const ofUnit = unit === undefined ? "" : `;qu=${quoted(unit)}`;
-  const text = `${quotedName}${integer(";q=", capacity)}${ofUnit}${integer(";w=", secondsOf(windowMs))}`;
-  const policy = { capacity, windowMs, unit, quotedName, text };
-  policiesKnown.set(name, policy);
-  return policy;
 }
 
 /** The name of a limit: of the parent `name^1`, of a further resource `resource/name`. Ids do not show. */

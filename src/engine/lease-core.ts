@@ -30,21 +30,6 @@ export interface LeaseCore {
   signal: AbortSignal | undefined;
   /** Of a lease with slots, made when it is first asked about them, or when they are renewed first. */
   holds: LeaseHolds | undefined;
-  /** Whether its slots are renewed until it is closed. */
-  isKept: boolean;
   /** Of a lease that is kept, until its holds are made. */
   keepsLater: LaterHold | undefined;
-}
-
-export function coreOf(maker: LeaseMaker, degradedReason: string | false, signal: AbortSignal | undefined): LeaseCore {
-  return {
-    maker,
-    status: "open",
-    settledWith: undefined,
-    degradedReason,
-    signal,
-    holds: undefined,
-    isKept: false,
-    keepsLater: undefined,
-  };
 }

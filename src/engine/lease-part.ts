@@ -73,18 +73,8 @@ export class SinglePart implements LeasePart {
 
   get taken(): readonly TakenAnswer[] {
     const { kind, ticket, shadowed, shared } = this.#answer;
-    return [shared === undefined ? this.#answer : { kind, ticket, shadowed, state: this.state }];
-  }
-
-  get link(): ChainLink {
-    return this.#link;
-  }
-
-  /** The bucket right after the take. */
-  get state(): BucketState {
-    const { shared } = this.#answer;
-    if (shared === undefined || this.#left === undefined) return this.#answer.state;
-    return shared.stateWith(this.#left, this.#leftOfSecond);
+    if (shared === undefined || this.#left === undefined) return [this.#answer];
+    return [{ kind, ticket, shadowed, state: shared.stateWith(this.#left, this.#leftOfSecond) }];
   }
 }
 
@@ -137,7 +127,6 @@ function slotsOfOne({ link, take, ticket }: TakenPart): SlotsTaken {
 /** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
 export function shortestHoldMs(part: LeasePart): number {
   let shortestMs = Number.POSITIVE_INFINITY;
-  if (!hasSlots(part)) return shortestMs;
   for (const { link, ticket, holdMs } of takenIn(part)) {
     for (const pin of ticket.pins) {
       if (isSlotPin(pin)) shortestMs = Math.min(shortestMs, slotHoldMs(pin, link.set.limits, holdMs, part.takenAtMs));

@@ -48,7 +48,7 @@ export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
 
 /** What a lease holds on one resource. The lease itself is that of its first resource. */
 export abstract class LeaseResource<Measure extends string = string> {
-  protected abstract readonly core: LeaseCore;
+  protected readonly core: LeaseCore;
   protected readonly part: LeasePart;
   #ledger: LeaseLedger | undefined;
 
@@ -64,7 +64,8 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /** @internal */
-  constructor(part: LeasePart) {
+  constructor(core: LeaseCore, part: LeasePart) {
+    this.core = core;
     this.part = part;
   }
 

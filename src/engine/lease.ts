@@ -6,7 +6,7 @@ import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
-import { coreOf, type LeaseCore, type LeaseMaker } from "./lease-core.ts";
+import type { LeaseMaker } from "./lease-core.ts";
 import { LeaseHolds } from "./lease-holds.ts";
 import { closed } from "./lease-ledger.ts";
 import { type LeasePart, shortestHoldMs } from "./lease-part.ts";
@@ -41,7 +41,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
       lease.#others === undefined
         ? [lease.part]
         : [lease.part, ...Array.from(lease.#others.values(), (other) => other.ownPart)];
-    calendarOfLease = (lease) => lease.#maker.calendar;
+    calendarOfLease = (lease) => lease.core.maker.calendar;
     settledAtOnce = (lease) => {
       // What a client gave is no lease of this class.
       if (!(#others in lease) || lease.#others !== undefined || lease.hasChanged) return false;
@@ -50,9 +50,8 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     };
   }
 
-  readonly #maker: LeaseMaker;
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
-  #core: LeaseCore | undefined;
+  #isKept = false;
 
   /** @internal */
   // One by one, not in an object: it would be made for every take.
@@ -63,21 +62,27 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     degradedReason: string | false,
     signal: AbortSignal | undefined,
   ) {
-    super(part);
-    this.#maker = maker;
-    this.#core = degradedReason === false && signal === undefined ? undefined : coreOf(maker, degradedReason, signal);
-    this.#others = others.length === 0 ? undefined : othersOf(this.core, others);
-  }
-
-  /** Made when it is first needed: who takes tokens and never looks at the lease needs none. */
-  protected get core(): LeaseCore {
-    this.#core ??= coreOf(this.#maker, false, undefined);
-    return this.#core;
+    super(
+      {
+        maker,
+        status: "open",
+        settledWith: undefined,
+        degradedReason,
+        signal,
+        holds: undefined,
+        keepsLater: undefined,
+      },
+      part,
+    );
+    this.#others =
+      others.length === 0
+        ? undefined
+        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
   /** Whether it is open, settled or rolled back. */
   get status(): LeaseStatus {
-    return this.#core?.status ?? "open";
+    return this.core.status;
   }
 
   /**
@@ -94,7 +99,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
 
   /** Why the store could not count this work: it passed without being charged, or charged in part. Otherwise `false`. */
   get degraded(): string | false {
-    return this.#core?.degradedReason ?? false;
+    return this.core.degradedReason;
   }
 
   /**
@@ -115,8 +120,8 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
 
   /** Renews the slots of this lease by itself until it is closed. Close it: a lease that is kept and forgotten holds them for ever. */
   keep(): void {
+    this.#isKept = true;
     const { core } = this;
-    core.isKept = true;
     // Most work is over long before its slots have to be renewed.
     const holdMs = this.isAsTaken && this.#others === undefined ? shortestHoldMs(this.part) : 0;
     if (core.holds !== undefined || core.status !== "open" || holdMs === 0) this.#holds()?.keep();
@@ -207,7 +212,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     };
     core.keepsLater?.remove();
     core.holds = new LeaseHolds(core.maker, holders, tellLost);
-    if (core.isKept) core.holds.keep();
+    if (this.#isKept) core.holds.keep();
     return core.holds;
   }
 
@@ -258,19 +263,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 }
 
-// Not in the constructor: V8 makes an object for the variables of a closure with every call of the function that the closure stands in.
-function othersOf(core: LeaseCore, others: readonly LeasePart[]): ReadonlyMap<string, OtherResource> {
-  return new Map(others.map((other) => [other.resource, new OtherResource(core, other)]));
-}
-
 class OtherResource extends LeaseResource {
-  protected readonly core: LeaseCore;
-
-  constructor(core: LeaseCore, part: LeasePart) {
-    super(part);
-    this.core = core;
-  }
-
   get ownPart(): LeasePart {
     return this.part;
   }

@@ -115,7 +115,7 @@ export function unreadIn(
   sinceRead: number,
 ): readonly ChainLink[] {
   if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
-  const chains = [chain, ...others.map((other) => other.chain)];
+  const chains = chainsOf(chain, others);
   return [...chains.flatMap((one) => untoldLevels(demands, one, sinceRead)), ...disagreeing(chains.flat())];
 }
 
@@ -130,13 +130,19 @@ function isSameTotals(one: ChainLink | undefined, other: ChainLink | undefined):
   return one?.set.signature === other?.set.signature && one?.charged.signature === other?.charged.signature;
 }
 
+function chainsOf(chain: readonly ChainLink[], others: readonly PartChain[]): readonly (readonly ChainLink[])[] {
+  return [chain, ...others.map((other) => other.chain)];
+}
+
 /** All links whose configuration was not read for this request. */
 export function notJustRead(
   chain: readonly ChainLink[],
   others: readonly PartChain[],
   sinceRead: number,
 ): readonly ChainLink[] {
-  return [chain, ...others.map((other) => other.chain)].flat().filter((link) => !isJustRead(link, sinceRead));
+  return chainsOf(chain, others)
+    .flat()
+    .filter((link) => !isJustRead(link, sinceRead));
 }
 
 /** Whether an error is about what configuration says, which may be out of date. */
@@ -147,7 +153,9 @@ export function isByConfig(error: unknown): boolean {
 /** Whether all links were read from the same configuration. */
 export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
-  return [chain, ...others.map((other) => other.chain)].flat().every((link) => link.generation === generation);
+  return chainsOf(chain, others)
+    .flat()
+    .every((link) => link.generation === generation);
 }
 
 /** All levels of the chains that have one of these buckets: a doubt about one level may be about any above it. */

@@ -38,8 +38,6 @@ interface PlannerParts {
   readonly outages: Pick<Outages, "noteStored">;
 }
 
-const NONE: readonly ChainLink[] = Object.freeze([]);
-
 /** Makes plans of requests and questions, by configuration and by what is remembered. It asks no bucket, but for `observe`. */
 export class Planner {
   readonly #parts: PlannerParts;
@@ -71,16 +69,13 @@ export class Planner {
         this.#parts.configCache.expire();
         return "stale";
       }
-      const unread = this.#unread(chain, others, at);
-      if (!(error instanceof ValidationError) || unread.length === 0) throw error;
+      // Where only an answer of the store tells of changes, another process may have made some since they were read.
+      if (!(error instanceof ValidationError) || this.#deps.scope.config.resolveSync !== undefined) throw error;
+      const unread = notJustRead(chain, others, at.sinceRead);
+      if (unread.length === 0) throw error;
       this.#parts.configCache.expire(unread);
       return "unsure";
     }
-  }
-
-  /** Links that another process may have changed since, where only an answer of the store tells of it. */
-  #unread(chain: readonly ChainLink[], others: readonly PartChain[], { sinceRead }: PlanTime): readonly ChainLink[] {
-    return this.#deps.scope.config.resolveSync === undefined ? notJustRead(chain, others, sinceRead) : NONE;
   }
 
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {

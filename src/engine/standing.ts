@@ -8,7 +8,7 @@ import { rulesOf } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { LimitStanding } from "../domain/limit-standing.ts";
-import { type BucketPosition, type LeasePart, positionsOf, SinglePart } from "./lease-part.ts";
+import { type BucketPosition, type LeasePart, positionsOf } from "./lease-part.ts";
 
 /** A level, and those of its limits that are shown; absent: all of the set, or of the bucket. */
 interface StandingLevel {
@@ -100,27 +100,16 @@ interface StandingPart extends Pick<LeasePart, "taken" | "takenAtMs"> {
 /** How every limit stands that a lease was taken from; a total that several of its resources share stands once. */
 export function standingsOfParts(parts: readonly StandingPart[], calendar: Calendar): readonly LimitStanding[] {
   const [only] = parts;
-  return parts.length === 1 && only !== undefined
-    ? standingsOfOne(only, calendar)
-    : standingsOfSeveral(parts, calendar);
-}
-
-// Nearly every lease is of one bucket: what is done for several costs as much as the take.
-function standingsOfOne(part: StandingPart, calendar: Calendar): readonly LimitStanding[] {
-  const at = { nowMs: part.takenAtMs, calendar };
-  if (part instanceof SinglePart) {
-    const { bucket, set, limits } = part.link;
-    return standingsOf({ bucket, set, limits, level: 0 }, part.state, at);
+  // Nearly every lease is of one bucket: what follows is for all of them, and costs as much as the take.
+  if (parts.length === 1 && only !== undefined) {
+    const { demands, taken, takenAtMs } = only;
+    const [demand] = demands;
+    const state = demand === undefined || demand.take.length === 0 ? undefined : taken[0]?.state;
+    if (demands.length === 1 && demand !== undefined && state !== undefined) {
+      const { bucket, set, limits } = demand;
+      return standingsOf({ bucket, set, limits, level: 0 }, state, { nowMs: takenAtMs, calendar });
+    }
   }
-  const { demands, taken } = part;
-  const [demand] = demands;
-  const state = demand === undefined || demand.take.length === 0 ? undefined : taken[0]?.state;
-  if (demands.length > 1 || demand === undefined || state === undefined) return standingsOfSeveral([part], calendar);
-  const { bucket, set, limits } = demand;
-  return standingsOf({ bucket, set, limits, level: 0 }, state, at);
-}
-
-function standingsOfSeveral(parts: readonly StandingPart[], calendar: Calendar): readonly LimitStanding[] {
   const seen = new Set<string>();
   return parts.flatMap(({ demands, taken, takenAtMs }) => {
     const positions = positionsOf(demands.map(({ bucket }) => bucket));

@@ -1,5 +1,4 @@
 import type { Tokens } from "../domain/amounts.ts";
-import { BoundedMap } from "../domain/bounded-map.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { entityIdOf, resourceOf } from "../domain/text-names.ts";
@@ -71,15 +70,11 @@ interface Asking<In> {
   readonly limiter: Acquiring;
 }
 
-const ADDRESSES_REMEMBERED = 10_000;
-
 /** Decides about the requests of one middleware. */
 export class Gate<In> {
   readonly #options: CheckedOptions<In>;
   /** All requests ask for the same; only the entity differs. */
   readonly #isFixed: boolean;
-  /** The entity of an address: a client sends many requests. */
-  readonly #idsByAddress = new BoundedMap<string>(ADDRESSES_REMEMBERED / 2);
   #limiter: Acquiring | Promise<Acquiring>;
   /** Of a limiter of this process; undefined for a client. */
   #acquirer: Acquirer | undefined;
@@ -136,23 +131,12 @@ export class Gate<In> {
 
   #keyed(asking: Asking<In>): MaybePromise<Decision> {
     const { key } = this.#options;
-    if (key === undefined) return this.#addressed(asking.arrival.address(), asking);
-    const text = key(asking.input);
+    const text = key === undefined ? keyOfAddress(asking.arrival.address()) : key(asking.input);
     return isPromise(text) ? text.then((known) => this.#named(known, asking)) : this.#named(text, asking);
   }
 
-  #addressed(address: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
-    const known = typeof address === "string" ? this.#idsByAddress.get(address) : undefined;
-    if (known !== undefined) return this.#identified(known, asking);
-    const text = keyOfAddress(address);
-    if (text === undefined) return this.#failed(keyMissing(), asking.shadow);
-    const entityId = entityIdOf(text);
-    this.#idsByAddress.set(address as string, entityId);
-    return this.#identified(entityId, asking);
-  }
-
   #named(text: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
-    const { shadow } = asking;
+    const { shadow, limiter } = asking;
     if (text === undefined || text === null || text === "") return this.#failed(keyMissing(), shadow);
     let entityId: string;
     try {
@@ -160,11 +144,6 @@ export class Gate<In> {
     } catch (error) {
       return this.#failed(error, shadow);
     }
-    return this.#identified(entityId, asking);
-  }
-
-  #identified(entityId: string, asking: Asking<In>): MaybePromise<Decision> {
-    const { shadow, limiter } = asking;
     if (!this.#isFixed) return this.#asked(entityId, asking.input).then((asked) => this.#take(asked, asking));
     const request = this.#fixed(entityId);
     const isPlain = !shadow && this.#options.wait === undefined;
