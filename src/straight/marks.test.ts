@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { bucketsOn, calendar } from "../../test/straight/same-as-memory.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { limitMakers } from "../domain/limit.ts";
-import { limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import type { BatchStore } from "../ports/batch-store.ts";
 import { overriding } from "../testing/overriding.ts";
 import { SeededRandom } from "../testing/random.ts";
@@ -108,4 +108,54 @@ test("who looks late at what refills takes no mark back that others set since", 
   await other.take(1, fullMs);
   await other.settled();
   assert.deepEqual([late.told, other.told], [[], [80, 80]]);
+});
+
+const BOTH = limitSet([
+  limitMakers(calendar).quota("day", 100, { reset: "daily", ...NOTIFY }),
+  limitMakers(calendar).perMinute("rpm", 100, NOTIFY),
+]);
+
+/** What a take of several limits of one bucket tells, half a minute later. */
+function tellingOf(store: BatchStore, set: LimitSet, marks: Partial<BatchStore> = {}) {
+  const clock = { aheadMaxMs: T0, now: () => T0 + 30_000 };
+  const buckets = bucketsOn(overriding(store, marks), random.fork(), { coalesce: true, clock });
+  const told: string[] = [];
+  buckets.watchThresholds?.(({ limit, percent, used }) => told.push(`${limit} ${percent}: ${used}`));
+  const take = async (limits: readonly string[]) => {
+    const amounts = limits.map((limit) => ({ limit, milli: 80_000 }));
+    const claim = { bucket: bucketKey("a", "api"), set, origin: { asOfMs: T0, generation: 1 }, bypass: false };
+    const options = { nowMs: T0, timeoutMs: 30_000, generation: 1, atomic: true };
+    const reply = await buckets.take([{ ...claim, take: amounts }], options);
+    assert.equal(reply !== "stale" && reply[0]?.kind, "taken");
+  };
+  return { take, told, settled: () => buckets.thresholdsTold?.() };
+}
+
+test("what refills is told by the take that reached it, also when the mark of another limit came between", async () => {
+  const store = opened();
+  const { opened: marks, open } = gate();
+  const late = tellingOf(store, BOTH, { mark: (...args) => marks.then(() => store.mark(...args)) });
+  const other = tellingOf(store, BOTH);
+  await late.take(["rpm"]);
+  await other.take(["day"]);
+  await other.settled();
+  open();
+  await late.settled();
+  assert.deepEqual([late.told, other.told], [["rpm 80: 80"], ["day 80: 80"]]);
+});
+
+test("a take that reaches percentages of many limits tells them all, with one mark after the other", async () => {
+  const store = opened();
+  let refused = 0;
+  const mark: BatchStore["mark"] = async (...args) => {
+    const isWritten = await store.mark(...args);
+    if (!isWritten) refused++;
+    return isWritten;
+  };
+  const names = Array.from({ length: 10 }, (_, i) => `limit-${i}`);
+  const set = limitSet(names.map((name) => limitMakers(calendar).perMinute(name, 100, NOTIFY)));
+  const process = tellingOf(store, set, { mark });
+  await process.take(names);
+  await process.settled();
+  assert.deepEqual([process.told, refused], [names.map((name) => `${name} 80: 80`), 0]);
 });

@@ -28,7 +28,7 @@ interface MarksParts {
 export class StraightMarks {
   readonly listeners = new ThresholdListeners();
   readonly #parts: MarksParts;
-  /** By bucket and limit: work under way, and the uses that it has to look at next, by their periods. */
+  /** By bucket: work under way, and the uses that it has to look at next, by their limits and periods. Marks of a bucket are one value. */
   readonly #running = new Map<string, { readonly next: Map<string, Use>; readonly done: Promise<void> }>();
   #numbers = 0;
   /** By which this process knows its own marks. */
@@ -55,24 +55,24 @@ export class StraightMarks {
     }
   }
 
-  /** One at a time for each limit: of several uses of a period that wait, the one that reached most is looked at. */
+  /** One at a time for each bucket: of several uses of a limit in a period that wait, the one that reached most is looked at. */
   #begin(bucket: BucketKey, use: Use): void {
-    const id = `${bucket.id}\n${use.limit}`;
-    const running = this.#running.get(id);
+    const id = `${use.limit}\n${use.period}`;
+    const running = this.#running.get(bucket.id);
     if (running === undefined) {
-      const next = new Map([[use.period, use]]);
-      const done = this.#runAll(bucket, next).finally(() => this.#running.delete(id));
-      this.#running.set(id, { next, done });
+      const next = new Map([[id, use]]);
+      const done = this.#runAll(bucket, next).finally(() => this.#running.delete(bucket.id));
+      this.#running.set(bucket.id, { next, done });
       return;
     }
-    const waiting = running.next.get(use.period);
-    if (waiting === undefined || waiting.used.after <= use.used.after) running.next.set(use.period, use);
+    const waiting = running.next.get(id);
+    if (waiting === undefined || waiting.used.after <= use.used.after) running.next.set(id, use);
   }
 
   async #runAll(bucket: BucketKey, waiting: Map<string, Use>): Promise<void> {
     // It comes by those that are added meanwhile, too.
-    for (const [period, use] of waiting) {
-      waiting.delete(period);
+    for (const [id, use] of waiting) {
+      waiting.delete(id);
       // A store that does not answer has not told it: the next take does.
       await this.#run(bucket, use).catch(() => {});
     }
@@ -82,18 +82,21 @@ export class StraightMarks {
     const { store, namespaceId } = this.#parts;
     const number = `${this.#id}${++this.#numbers}`;
     let sent: { readonly use: Use; readonly tell: readonly number[] } | undefined;
+    let met: string | undefined;
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       const [row] = await store.read(namespaceId, [bucket]);
       if (row === undefined) return;
       const [mark, its] = marksIn(row.marks)[use.limit] ?? [];
       // An answer was lost, and it was ours.
       if (its === number && sent !== undefined) return this.#tell(bucket, sent.use, sent.tell);
-      const now = this.#now(bucket, row, use, tries === 0);
+      if (tries === 0) met = its;
+      const isAsMet = its === met;
+      const now = this.#now(bucket, row, use, isAsMet);
       // It is read after the take: what the take itself met is not known.
       const due = now && dueOf(now.use, { now: mark, seen: undefined, last: now.last });
       if (now === undefined || due === undefined) return;
       // Only the take itself saw that so little is used that a mark is taken back; others may have taken, and told that, since.
-      if (due.tell.length === 0 && (tries > 0 || now.isMoreUsed)) return;
+      if (due.tell.length === 0 && (!isAsMet || now.isMoreUsed)) return;
       sent = { use: now.use, tell: due.tell };
       const next = marksWith(row.marks, use.limit, { percent: due.told, period: use.period, number });
       try {
@@ -106,7 +109,8 @@ export class StraightMarks {
     }
   }
 
-  #now(bucket: BucketKey, row: VersionedRow, use: Use, isFirst: boolean) {
+  /** `isAsMet`: the mark of this limit is the one that was there when its take was first looked at. */
+  #now(bucket: BucketKey, row: VersionedRow, use: Use, isAsMet: boolean) {
     const { calendar, now } = this.#parts;
     const readingMs = Math.max(use.readingMs, now());
     const { state: stored } = recordOfRow(row, bucket, calendar);
@@ -116,9 +120,9 @@ export class StraightMarks {
     if (held === undefined || before === undefined) return undefined;
     const last = periodOf(before, stored.epochMs, calendar);
     // Of a limit that refills, what was used once is over when the mark has changed since.
-    const seen = useOf(held, state, { milli: 0, readingMs: isFirst ? use.readingMs : readingMs }, calendar);
+    const seen = useOf(held, state, { milli: 0, readingMs: isAsMet ? use.readingMs : readingMs }, calendar);
     const isMoreUsed = seen.used.after > use.used.after;
-    if (isFirst || rulesOf(held.limit).hasPeriods) return { use, last, isMoreUsed };
+    if (isAsMet || rulesOf(held.limit).hasPeriods) return { use, last, isMoreUsed };
     return { use: { ...seen, period: use.period }, last, isMoreUsed };
   }
 

@@ -36,7 +36,11 @@ const HOUR_MS = 3_600_000;
 export function bucketsOn(
   store: BatchStore,
   random: SeededRandom,
-  options: { readonly coalesce: boolean; readonly onAnswer?: LaneParts["onAnswer"] },
+  options: {
+    readonly coalesce: boolean;
+    readonly onAnswer?: LaneParts["onAnswer"];
+    readonly clock?: LaneParts["clock"];
+  },
 ): BucketStore {
   const takes = new StraightTakes({
     store,
@@ -48,7 +52,7 @@ export function bucketsOn(
     laneCount: 3,
     countsUsage: true,
     coalesce: options.coalesce,
-    clock: undefined,
+    clock: options.clock,
     onAnswer: options.onAnswer ?? (() => {}),
     requireOpen: () => {},
   });
