@@ -21,7 +21,7 @@ import { debit } from "./give-back/debit.ts";
 import { giveBackLate } from "./give-back/late.ts";
 import { renew } from "./give-back/renewal.ts";
 import { Nonces } from "./item/nonces.ts";
-import { lookedAtMs, takenOf } from "./marks/mark.ts";
+import { takenOf, usedBy } from "./marks/mark.ts";
 import { Marks } from "./marks/marks.ts";
 import { BucketUpkeep } from "./operations/upkeep.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -215,7 +215,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
     const state = wholeAround(this.context, imageAfterJob(claim, outcome));
-    this.context.marks.look(claim, takenOf(claim.take, ticket), state, lookedAtMs(outcome), image);
+    this.context.marks.look(claim, usedBy(takenOf(claim.take, ticket), outcome), state, image);
     return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
   }
 

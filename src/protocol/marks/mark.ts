@@ -12,21 +12,35 @@ import type { JobOutcome } from "../take/job.ts";
 
 // What a take has to tell of a limit, and the write of its mark: pure.
 
+/** What a take used, by which reading. */
+export interface TakeUse {
+  readonly amounts: readonly Amount[];
+  readonly readingMs: number;
+}
+
 /** Percentages of limits that takes have reached (marks.ts). */
 export interface ThresholdMarks {
   /**
    * A take or a debit left the bucket in this state, as far as this process knows; `image`: its item, where it has only one and
    * that was seen with it.
    */
-  look(of: Claim | Held, amounts: readonly Amount[], left: BucketState, readingMs: number, image?: Image): void;
+  look(of: Claim | Held, used: TakeUse, left: BucketState, image?: Image): void;
   watch(listener: (crossed: Crossed) => void): () => void;
   /** Resolves when what was looked at so far is told, or will not be. */
   told(): Promise<void>;
 }
 
-/** By which reading a take is looked at. After a lost answer its item shows what later readings left: by its own more would be used than was. */
-export function lookedAtMs({ readingMs, image, orLeft }: Extract<JobOutcome, { kind: "taken" }>): number {
-  return orLeft === undefined ? readingMs : Math.max(readingMs, image.state.writtenMs ?? 0);
+/**
+ * What a take used, and by which reading it is looked at. After a lost answer its item shows what later readings and give-backs left: by its own
+ * reading more would be used than was, and what was used before it is not known.
+ */
+export function usedBy(
+  amounts: readonly Amount[],
+  { readingMs, image, orLeft }: Extract<JobOutcome, { kind: "taken" }>,
+): TakeUse {
+  if (orLeft === undefined) return { amounts, readingMs };
+  const unknown = amounts.map(({ limit }) => ({ limit, milli: 0 }));
+  return { amounts: unknown, readingMs: Math.max(readingMs, image.state.writtenMs ?? 0) };
 }
 
 /** What was taken of some amounts: nothing of a shadow limit that they did not fit. */

@@ -1,4 +1,3 @@
-import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
@@ -23,7 +22,7 @@ import type { Machine } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import type { BackgroundTasks } from "../shards/background-tasks.ts";
 import { readWhole, withoutDeadline } from "../shards/whole.ts";
-import { markWrite, type ThresholdMarks } from "./mark.ts";
+import { markWrite, type TakeUse, type ThresholdMarks } from "./mark.ts";
 
 /** What was not done, as it is told. */
 const NOT_TOLD = "a threshold could not be told";
@@ -77,7 +76,7 @@ export class Marks implements ThresholdMarks {
     while (this.#running.size > 0) await Promise.allSettled([...this.#running.values()].map(({ done }) => done));
   }
 
-  look(of: Claim | Held, amounts: readonly Amount[], left: BucketState, readingMs: number, image?: Image): void {
+  look(of: Claim | Held, { amounts, readingMs }: TakeUse, left: BucketState, image?: Image): void {
     if (of.bypass || !of.set.isBeyondRates) return;
     const { env, caches } = this.#context();
     // Shards that no request came to since may be in an earlier period.

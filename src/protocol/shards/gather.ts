@@ -72,7 +72,8 @@ function looked(
 ): readonly Answer[] {
   for (const [i, claim] of claims.entries()) {
     const answer = answers[i];
-    if (answer?.kind === "taken") marks.look(claim, takenOf(claim.take, answer.ticket), answer.state, nowMs);
+    if (answer?.kind !== "taken") continue;
+    marks.look(claim, { amounts: takenOf(claim.take, answer.ticket), readingMs: nowMs }, answer.state);
   }
   return answers;
 }
