@@ -43,7 +43,7 @@ export function shadowProblems(before: ModelBucket, after: StoredBucket, take: A
   ];
 }
 
-/** Whether so much fits; undefined where that is not certain, by a millitoken, or as the limit may stand in several ways. */
+/** Whether so much fits; undefined where that is not certain: by a millitoken, as the limit may stand in several ways, or only the store knows. */
 function byModel(
   ways: readonly ModelLimit[],
   milli: number,
@@ -51,6 +51,7 @@ function byModel(
   leavePercent: number,
 ): boolean | undefined {
   const answers = ways.map((way) => {
+    if (way.isDoubted) return undefined;
     const [level, needed] = [way.levelMilli(readingMs), BigInt(milli) + floorOf(way, leavePercent)];
     // A full limit holds its brim to the millitoken.
     const spare = level === way.brimMilli ? 0n : 1n;
