@@ -62,14 +62,19 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
     });
     return scoped;
   };
+  /** Methods of a port that wait for the namespace. */
+  const waiting = <P extends keyof ScopedStore, M extends keyof ScopedStore[P]>(port: P, ...methods: M[]) => {
+    const call =
+      (method: M) =>
+      async (...args: unknown[]) => {
+        const ports = (await scope())[port] as Record<M, (...args: unknown[]) => unknown>;
+        return ports[method](...args);
+      };
+    return Object.fromEntries(methods.map((method) => [method, call(method)])) as Pick<ScopedStore[P], M>;
+  };
   return {
     buckets: {
-      take: async (...args) => (await scope()).buckets.take(...args),
-      debit: async (...args) => (await scope()).buckets.debit(...args),
-      credit: async (...args) => (await scope()).buckets.credit(...args),
-      renew: async (...args) => (await scope()).buckets.renew(...args),
-      topUp: async (...args) => (await scope()).buckets.topUp(...args),
-      reset: async (...args) => (await scope()).buckets.reset(...args),
+      ...waiting("buckets", "take", "debit", "credit", "renew", "topUp", "reset", "read", "listKeys", "listByResource"),
       watchReturns: (listener) => {
         const stop = scope().then(
           ({ buckets }) => buckets.watchReturns?.(listener),
@@ -86,66 +91,27 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
       thresholdsTold: async () => {
         if (isListening) await (await scope()).buckets.thresholdsTold?.();
       },
-      read: async (...args) => (await scope()).buckets.read(...args),
-      listKeys: async (...args) => (await scope()).buckets.listKeys(...args),
-      listByResource: async (...args) => (await scope()).buckets.listByResource(...args),
     },
     config: {
       generation: () => undefined,
-      resolve: async (...args) => (await scope()).config.resolve(...args),
-      get: async (...args) => (await scope()).config.get(...args),
-      set: async (...args) => (await scope()).config.set(...args),
-      setPolicy: async (...args) => (await scope()).config.setPolicy(...args),
-      delete: async (...args) => (await scope()).config.delete(...args),
-      listForEntity: async (...args) => (await scope()).config.listForEntity(...args),
-      listEntities: async (...args) => (await scope()).config.listEntities(...args),
-      listEntityResources: async (...args) => (await scope()).config.listEntityResources(...args),
-      listResources: async (...args) => (await scope()).config.listResources(...args),
+      ...waiting("config", "resolve", "get", "set", "setPolicy", "delete"),
+      ...waiting("config", "listForEntity", "listEntities", "listEntityResources", "listResources"),
     },
-    entities: {
-      create: async (...args) => (await scope()).entities.create(...args),
-      get: async (...args) => (await scope()).entities.get(...args),
-      update: async (...args) => (await scope()).entities.update(...args),
-      delete: async (...args) => (await scope()).entities.delete(...args),
-      children: async (...args) => (await scope()).entities.children(...args),
-      list: async (...args) => (await scope()).entities.list(...args),
-    },
-    plans: {
-      create: async (...args) => (await scope()).plans.create(...args),
-      get: async (...args) => (await scope()).plans.get(...args),
-      update: async (...args) => (await scope()).plans.update(...args),
-      delete: async (...args) => (await scope()).plans.delete(...args),
-      list: async (...args) => (await scope()).plans.list(...args),
-      listEntities: async (...args) => (await scope()).plans.listEntities(...args),
-    },
-    usage: { query: async (...args) => (await scope()).usage.query(...args) },
+    entities: waiting("entities", "create", "get", "update", "delete", "children", "list"),
+    plans: waiting("plans", "create", "get", "update", "delete", "list", "listEntities"),
+    usage: waiting("usage", "query"),
     refusals: {
       // A store that is asked over a network keeps them for as long as its configuration says.
       isKept: true,
       writeEveryMs: NETWORK_WRITE_EVERY_MS,
-      write: async (...args) => (await scope()).refusals.write(...args),
-      query: async (...args) => (await scope()).refusals.query(...args),
+      ...waiting("refusals", "write", "query"),
     },
-    manifests: {
-      setRun: async (...args) => (await scope()).manifests.setRun(...args),
-      getRun: async (...args) => (await scope()).manifests.getRun(...args),
-      enter: async (...args) => (await scope()).manifests.enter(...args),
-      strike: async (...args) => (await scope()).manifests.strike(...args),
-      list: async (...args) => (await scope()).manifests.list(...args),
-      listConfigs: async (...args) => (await scope()).manifests.listConfigs(...args),
-    },
+    manifests: waiting("manifests", "setRun", "getRun", "enter", "strike", "list", "listConfigs"),
     leases: {
       // A store that is asked over a network has no transaction of a take.
       isWrittenByTake: false,
-      create: async (...args) => (await scope()).leases.create(...args),
-      get: async (...args) => (await scope()).leases.get(...args),
-      move: async (...args) => (await scope()).leases.move(...args),
-      listOpen: async (...args) => (await scope()).leases.listOpen(...args),
-      findDue: async (...args) => (await scope()).leases.findDue(...args),
-      beginKey: async (...args) => (await scope()).leases.beginKey(...args),
-      renewKey: async (...args) => (await scope()).leases.renewKey(...args),
-      releaseKey: async (...args) => (await scope()).leases.releaseKey(...args),
+      ...waiting("leases", "create", "get", "move", "listOpen", "findDue", "beginKey", "renewKey", "releaseKey"),
     },
-    audit: { list: async (...args) => (await scope()).audit.list(...args) },
+    audit: waiting("audit", "list"),
   };
 }
