@@ -188,6 +188,7 @@ export class ConditionalRecorder {
     else if (items.some(({ trace }) => trace?.form === "operation")) {
       this.disturbances++;
       this.#epochs(items);
+      this.#drippedByAnyone();
       const slots = items.map(({ key }) => slotsBefore(key.bucket, this.#shards.get(itemId(key))?.model));
       this.#purchased.applied(items, this.#shards);
       for (const [i, { after }] of items.entries())
@@ -514,8 +515,7 @@ export class ConditionalRecorder {
     const { journal, calendar } = this.#context;
     this.disturbances++;
     this.#epochs(changes);
-    // Who splits or joins takes nothing and is not known; what has dripped in meanwhile is by its clock.
-    for (const process of this.#processes) this.#errorMaxMs = Math.max(this.#errorMaxMs, process.errorMaxMs());
+    this.#drippedByAnyone();
     const images = changes.map(({ key, after }) => (after === undefined ? undefined : this.#decoded(key, after)));
     const bucketId = (changes[0] as AppliedChange).key.bucket.id;
     const shards = this.#shardsOf(bucketId);
@@ -552,6 +552,11 @@ export class ConditionalRecorder {
     if (this.#shardsOf(bucketId).length !== count) {
       journal.violation(`${shownKey(bucketId)} has ${this.#shardsOf(bucketId).length} shards of ${count}`);
     }
+  }
+
+  /** Who splits, joins, buys or resets takes nothing and is not known; what has dripped in meanwhile is by its clock. */
+  #drippedByAnyone(): void {
+    for (const process of this.#processes) this.#errorMaxMs = Math.max(this.#errorMaxMs, process.errorMaxMs());
   }
 
   /** An epoch far ahead of the store's time is somebody's damage, and is set back; how much was credited nobody can say. */

@@ -54,6 +54,7 @@ export interface AskedWhen {
  */
 export class MostLedger {
   readonly #standings = new Map<string, Standing[]>();
+  readonly #shards = new Map<string, readonly ModelBucket[]>();
   readonly #nowMs: () => number;
 
   constructor(nowMs: () => number) {
@@ -65,6 +66,7 @@ export class MostLedger {
    * limits does with the next claim, so the bucket goes by those.
    */
   note(bucketId: string, shards: readonly ModelBucket[]): void {
+    this.#shards.set(bucketId, shards);
     const limits = new Map<string, Held>();
     const [newest] = shards.toSorted((a, b) => b.origin.asOfMs - a.origin.asOfMs);
     for (const name of new Set(shards.flatMap(({ names }) => names))) {
@@ -95,6 +97,13 @@ export class MostLedger {
         return inForce.some(isOver) && (by === "bucket" || own.some(isOver));
       });
     });
+  }
+
+  /** What a bucket in shards holds of a limit as a whole, some of them perhaps in debt; undefined: it is in one piece. */
+  sharedMilli(bucketId: string, limit: string, readingMs: number): bigint | undefined {
+    const shards = this.#shards.get(bucketId) ?? [];
+    if (shards.length < 2) return undefined;
+    return shards.reduce((sum, shard) => sum + (shard.limit(limit)?.levelMilli(readingMs) ?? 0n), 0n);
   }
 
   #during(bucketId: string, sinceMs: number): readonly Standing[] {
