@@ -42,7 +42,7 @@ import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./condi
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
-import { belowFloor, kindIn } from "./model-questions.ts";
+import { belowFloor, brimOfAll, kindIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
@@ -317,8 +317,7 @@ export class ConditionalRecorder {
           const limits = shards.flatMap((model) => model.limit(name) ?? []);
           if (limits.length < shards.length || limits.some(({ limit }) => limit.soft)) continue;
           const held = limits.reduce((sum, limit) => sum + limit.levelMilli(trace.readingMs), 0n);
-          const brim = limits.reduce((sum, { brimMilli }) => sum + brimMilli, 0n);
-          const floor = (brim * BigInt(leavePercent) + 99n) / 100n;
+          const floor = (brimOfAll(limits) * BigInt(leavePercent) + 99n) / 100n;
           if (held + BigInt(shards.length) >= floor) continue;
           this.#tell(key, [`${held} of ${name} are left where ${floor} had to be`]);
         }

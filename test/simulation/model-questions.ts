@@ -1,4 +1,5 @@
 import type { Amount } from "../../src/domain/amounts.ts";
+import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.ts";
 import { floorOf } from "../../src/testing/model-terms.ts";
@@ -45,4 +46,15 @@ export function belowFloor(
     const [level, floor] = [limit.levelMilli(readingMs), floorOf(limit, leavePercent)];
     return level + 1n < floor ? [`${level} of ${name} are left where ${floor} had to be`] : [];
   });
+}
+
+/**
+ * What a limit of a bucket in shards can hold as a whole. Where they go by different rules, by that of which it holds least: which of them a
+ * request is asked by is not known here.
+ */
+export function brimOfAll(shards: readonly ModelLimit[]): bigint {
+  const isOneRule = new Set(shards.map(({ limit }) => JSON.stringify(limit))).size === 1;
+  if (isOneRule) return shards.reduce((sum, { brimMilli }) => sum + brimMilli, 0n);
+  const wholes = shards.map(({ brimMilli }) => brimMilli * BigInt(shards.length));
+  return wholes.reduce((least, one) => (one < least ? one : least));
 }
