@@ -60,11 +60,12 @@ const NONE: readonly ChainLink[] = [];
 
 function covered(demand: Demand, levels: readonly ChainLink[], sinceRead: number): Demand {
   const isConfigJustRead = levels.every((link) => isJustRead(link, sinceRead));
-  const { origin } = demand;
-  if (origin.reading === undefined) return { ...demand, isConfigJustRead };
+  const { origin, link } = demand;
+  const isOff = link.access === "disabled";
+  if (origin.reading === undefined) return { ...demand, isConfigJustRead, isOff };
   // The oldest of them: a doubt that the bucket casts is answered only where all of them were read after it.
   const reading = Math.min(...levels.map((link) => link.origin.reading ?? 0));
-  return { ...demand, isConfigJustRead, origin: reading === origin.reading ? origin : { ...origin, reading } };
+  return { ...demand, isConfigJustRead, isOff, origin: reading === origin.reading ? origin : { ...origin, reading } };
 }
 
 /** Whether a link was read for a request, with every change that was answered before it. */

@@ -27,6 +27,11 @@ export interface Claim extends LimitedBucket {
    * but answers `configSuspect`.
    */
   readonly isConfigJustRead?: boolean;
+  /**
+   * The level itself is switched off, and who asks is exempt from that. Others who ask for it hear of it by its bucket, on a store that
+   * announces changes there: what that says stays.
+   */
+  readonly isOff?: boolean;
   /** What asks for this bucket again and again, where something does: a store may note there where it last found the bucket. */
   readonly link?: { place?: unknown };
 }

@@ -110,6 +110,35 @@ export function tellSwitchStories(open: (t: TestContext) => Promise<TwoLimiters>
     }
   });
 
+  for (const atomic of [false, true]) {
+    const how = atomic ? ", in one transaction" : "";
+    story(`a child that is exempt leaves its parent switched off${how}`, async ({ admin, clock }, ask) => {
+      await admin.setLimits("org", [Limit.perMinute("rpm", 1_000)], { resource: LLM });
+      assert.equal(await ask("org"), "granted");
+      await clock.advance(1_000);
+      await admin.setAccess({ resource: LLM }, "disabled");
+      await admin.setAccess({ entityId: "key" }, "enforce");
+      for (let asked = 0; asked < 3; asked++) {
+        assert.equal(await outcomeOf(admin, "key", { atomic }), "granted", "it is charged to the parent, too");
+      }
+      assert.equal(await ask("org"), "resource_disabled");
+      assert.equal(await ask("key"), "granted");
+      await admin.setAccess({ resource: LLM }, "enforce");
+      await clock.advance(CONFIG_TTL_MS);
+      assert.equal(await ask("org"), "granted");
+    });
+
+    story(`so it does where its request makes the bucket of the parent${how}`, async ({ admin, worker }, ask) => {
+      await admin.setLimits("org", [Limit.perMinute("rpm", 1_000)], { resource: LLM });
+      await worker.available({ entityId: "org", resource: LLM });
+      await admin.setAccess({ resource: LLM }, "disabled");
+      await admin.setAccess({ entityId: "key" }, "enforce");
+      assert.equal(await outcomeOf(admin, "key", { atomic }), "granted");
+      assert.equal(await ask("org"), "resource_disabled");
+      assert.equal(await outcomeOf(admin, "key", { atomic }), "granted");
+    });
+  }
+
   story("one resource of a request that is off refuses all of them", async ({ admin }, ask) => {
     await admin.setLimits("key", [Limit.perMinute("slots", 100)], { resource: "gpu" });
     const also = { gpu: { slots: 1 } };

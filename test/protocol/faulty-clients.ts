@@ -176,6 +176,7 @@ export function takeIntent(claim: Claim, readingMs: number): Intent {
     install: { set: claim.set, origin: claim.origin },
     configConfirmed: false,
     checksAccess: false,
+    isOff: false,
     moves: claim.take.map(({ limit, milli }) => ({ limit, milli, whenShort: "refuse" })),
     usage: { ...NO_USAGE, requests: 1, counters: claim.take },
     parts: [{ of: claim, kind: "take", amounts: claim.take }],

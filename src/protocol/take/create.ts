@@ -1,6 +1,6 @@
 import { assembled, type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
-import { TTL } from "../item/attributes.ts";
+import { DISABLED, TTL } from "../item/attributes.ts";
 import { markUnread, newItem } from "../item/encode-item.ts";
 import { birthOf } from "../item/nonces.ts";
 import { SPARE_S } from "../item/ttl.ts";
@@ -39,6 +39,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     item[name] = sum;
   });
   if (nonce !== undefined) item[nonce.name] = nonce.value;
+  if (intent.isOff) item[DISABLED] = true;
   // A debit is not refused, whatever configuration says by now.
   if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
   const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };

@@ -108,6 +108,7 @@ function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImag
     install,
     configConfirmed: false,
     checksAccess: true,
+    isOff: false,
     moves: moves.map((move) => ({ ...move, whenShort: kind === "take" ? "refuse" : "owe" })),
     usage: { ...NO_USAGE, requests: kind === "take" ? 1 : 0, counters: moves },
     parts: [],

@@ -3,13 +3,14 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketState, bucketFor, findLimit } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { opensWindow } from "../../domain/limit-kinds.ts";
+import type { Item } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { boundDebts } from "../shared/debts.ts";
 import { count, signWrite } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
 import { keepFor } from "./expiry.ts";
-import type { Env, Intent, Step } from "./intent.ts";
+import { clearsAccess, type Env, type Intent, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { cutAt, raised } from "./piece.ts";
 import { rebaseWrite } from "./rebase.ts";
@@ -38,7 +39,7 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   if (install !== undefined && bucketFor(state, install, readingMs, calendar) !== state) return true;
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
-  if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
+  if (clearsAccess(intent) && (DISABLED in item || BYPASS in item)) return true;
   // An item that has expired may be removed at any moment, so every write to it renews it.
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
@@ -47,12 +48,14 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
+const UNSTAMPED: Item = Object.freeze({});
+
 /** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
 function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key, item } = image;
   const { readingMs, moves, guesses } = intent;
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
-  if (intent.checksAccess) builder.absent(DISABLED);
+  if (intent.checksAccess) builder.asSeen(DISABLED, intent.configConfirmed ? item : UNSTAMPED);
   env.dialect.pinTerms(builder, image, moves);
   const written = writtenOf(intent, boundDebts(builder, image, intent, env));
   const spare: Amount[] = [];

@@ -68,6 +68,8 @@ export interface Intent {
   readonly configConfirmed: boolean;
   /** Whether a bucket that was disabled meanwhile makes the write fail: the caller can read configuration again. */
   readonly checksAccess: boolean;
+  /** Whether the bucket is of a level that is switched off, which who asks is exempt from: others go on hearing of it. */
+  readonly isOff: boolean;
   /** Each limit once. */
   readonly moves: readonly Move[];
   readonly usage: UsageDelta;
@@ -84,8 +86,13 @@ export interface Intent {
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }
 
+/** Whether what the item says of access is removed: only by who has read that nothing is off. */
+export function clearsAccess({ configConfirmed, checksAccess, isOff }: Intent): boolean {
+  return configConfirmed && checksAccess && !isOff;
+}
+
 /** What of an intent its jobs do not say. */
-export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "moves" | "usage" | "parts"> &
+export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "isOff" | "moves" | "usage" | "parts"> &
   Pick<UsageDelta, "sheeted">;
 
 /** An intent that only rebases; a caller that wants more overrides fields. */
@@ -95,6 +102,7 @@ export function blankIntent(readingMs: number): Intent {
     install: undefined,
     configConfirmed: false,
     checksAccess: false,
+    isOff: false,
     moves: [],
     usage: NO_USAGE,
     parts: [],

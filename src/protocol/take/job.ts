@@ -110,6 +110,7 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
     ...how,
     install: newestOf(jobs),
     checksAccess: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
+    isOff: jobs.some(isOfOff),
     moves: withFloors([...moves.values()], jobs),
     usage: { ...NO_USAGE, requests, counters: amountsIn(counted), bypassed: amountsIn(bypassed), sheeted },
     parts,
@@ -130,6 +131,7 @@ function intentOfOne(
     install: of,
     configConfirmed,
     checksAccess: isTake && of.origin.reading !== undefined,
+    isOff: isOfOff(job),
     moves: of.bypass
       ? NONE
       : withFloors(
@@ -143,6 +145,10 @@ function intentOfOne(
     ignoreImageShortage,
     guesses,
   };
+}
+
+function isOfOff({ of }: Job): boolean {
+  return "isOff" in of && of.isOff === true;
 }
 
 const NONE: readonly Move[] = Object.freeze([]);

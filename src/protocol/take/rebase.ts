@@ -11,7 +11,7 @@ import { rollTo } from "../usage/hours.ts";
 import { keepFor } from "./expiry.ts";
 import { type Fold, foldsOf } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
-import type { Env, Intent, Step } from "./intent.ts";
+import { clearsAccess, type Env, type Intent, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
 import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
@@ -110,7 +110,7 @@ export function writeRebased(image: Image, from: Rebased, intent: Intent, env: E
   builder
     .diffAttributes(item, parameterNames(item, state, after, env.dialect), parametersOf(next, env, vu))
     .set(RF, atMs);
-  if (configConfirmed) builder.diffAttributes(item, [DISABLED, BYPASS], {});
+  if (clearsAccess(intent)) builder.diffAttributes(item, [DISABLED, BYPASS], {});
   // The bucket is disabled, or was meanwhile: a caller that can read configuration again has to, before it takes anything.
   if (intent.checksAccess) builder.asSeen(DISABLED, configConfirmed ? item : {});
   const hour = rollTo(image, intent);

@@ -38,6 +38,7 @@ export function renewalIntent(jobs: readonly Renewal[], install: Intent["install
     ...how,
     install,
     checksAccess: false,
+    isOff: false,
     moves: [...moves.values()],
     usage: { ...NO_USAGE, renews: true, sheeted },
     parts: jobs.map(({ of, amounts }) => ({ of, kind: "renew", amounts })),
