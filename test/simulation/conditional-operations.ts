@@ -72,9 +72,12 @@ export class Purchased {
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
       for (const by of others === undefined ? [operation] : [others, { set, origin: OLDER }]) {
-        this.#context.promise.brought(bucket.id, model, () =>
+        const since = journal.countMet(by.origin, model.metMs);
+        const isChanged = this.#context.promise.brought(bucket.id, model, () =>
           model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0)),
         );
+        // What was promised by the limits in between is not that of any one set.
+        if (isChanged && since > 0) for (const limit of model.limits) this.#context.promise.lost(bucket.id, limit);
       }
       model.advance(trace.readingMs);
       return [{ change, model, image }];
