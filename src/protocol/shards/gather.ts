@@ -200,7 +200,7 @@ function gathered(
     const given = shares[i] ?? [];
     const before = states[i] as BucketState;
     const left = (amounts: readonly Amount[]) => (job.of.bypass ? undefined : takeBy(before, amounts, readingMs, own));
-    const amounts = isBound ? job.amounts.map(({ limit }) => shareOf(given, limit)) : given;
+    const amounts = isBound ? job.amounts.flatMap(({ limit }) => shareOf(given, limit, before)) : given;
     if (amounts.length === 0) {
       after.push(before);
       continue;
@@ -220,9 +220,12 @@ function gathered(
   return { writes, ticket: joinedTicket(parts), state: wholeOf(after, env.calendar) };
 }
 
-/** Of a shard that gives nothing: nothing, and the write is only a condition. */
-function shareOf(given: readonly Amount[], limit: string): Amount {
-  return given.find((one) => one.limit === limit) ?? { limit, milli: 0 };
+/** Of a shard that gives nothing: nothing, and the write is only a condition. Of what has no floor nothing is asked, nor counted twice. */
+function shareOf(given: readonly Amount[], limit: string, state: BucketState): readonly Amount[] {
+  const share = given.find((one) => one.limit === limit);
+  if (share !== undefined) return [share];
+  const held = findLimit(state, limit);
+  return held === undefined || isHard(held.limit) ? [{ limit, milli: 0 }] : [];
 }
 
 function ticketOfStep(
