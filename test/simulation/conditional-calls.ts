@@ -24,6 +24,12 @@ import type { ShadowWatch } from "./shadow-watch.ts";
 import { endsIn } from "./slot-records.ts";
 import { readAnew } from "./ticket-text.ts";
 
+/** In which periods of its limits something was taken, and how often the bucket had been removed when that was applied. */
+interface PinnedOn {
+  readonly pins: ModelPins;
+  readonly removals: number;
+}
+
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
 export interface Asked {
   readonly process: Process;
@@ -32,9 +38,9 @@ export interface Asked {
   /** Of a reset. */
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
-  readonly pins: ModelPins[];
+  readonly pins: PinnedOn[];
   /** In which periods it had been taken before it yielded to other levels: that is given back, and no ticket says anything of it. */
-  readonly undone: ModelPins[];
+  readonly undone: PinnedOn[];
   /** Whether an operation of its key was applied for it. */
   applied: boolean;
   /** Of a give-back. */
@@ -155,10 +161,11 @@ export class ConditionalCalls {
     const told = this.#pins.of(held.bucket.id, held.ticket, limit);
     if (told.length > 0) return told;
     // A level that is given back before its request is answered.
-    const removals = this.#buckets.removals(held.bucket.id);
-    const { pins = [], undone = [] } = this.#yielded(held) ?? {};
-    const periods = [...pins, ...undone].flatMap((one) => one.get(limit) ?? []);
-    return periods.map((period) => ({ period, removals }));
+    const { pins: landed = [], undone = [] } = this.#yielded(held) ?? {};
+    return [...landed, ...undone].flatMap(({ pins, removals }) => {
+      const period = pins.get(limit);
+      return period === undefined ? [] : [{ period, removals }];
+    });
   }
 
   /** Whether limits that were read then were sent to a bucket: of those that leave together, the latest reading counts for all. */
@@ -172,6 +179,11 @@ export class ConditionalCalls {
   /** Whether the bucket is the one that something was taken from then. */
   isSince(bucketId: string, { removals }: Pinned): boolean {
     return removals === this.#buckets.removals(bucketId);
+  }
+
+  /** What was asked for was applied, in these periods of its limits. */
+  pinned(asked: Asked | undefined, bucketId: string, pins: ModelPins): void {
+    asked?.pins.push({ pins, removals: this.#buckets.removals(bucketId) });
   }
 
   /** A bucket stands differently from now on. */
@@ -314,7 +326,7 @@ export class ConditionalCalls {
   #renewed(held: Held, amounts: readonly Amount[], { pins, process }: Asked, ticket: Ticket): void {
     const { id } = held.bucket;
     for (const one of pins) {
-      const problems = this.#pins.note(id, ticket, one, this.#buckets.removals(id));
+      const problems = this.#pins.note(id, ticket, one.pins, one.removals);
       for (const problem of problems) this.#journal.violation(`${shownKey(id)}: ${problem}`);
     }
     if (pins.length === 0)
@@ -332,7 +344,7 @@ export class ConditionalCalls {
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
     if (bypass) return;
     for (const one of pins) {
-      const problems = this.#pins.note(bucket.id, ticket, one, this.#buckets.removals(bucket.id));
+      const problems = this.#pins.note(bucket.id, ticket, one.pins, one.removals);
       for (const problem of problems) this.#journal.violation(`${shownKey(bucket.id)}: ${problem}`);
     }
   }

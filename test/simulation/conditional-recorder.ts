@@ -361,7 +361,7 @@ export class ConditionalRecorder {
         const { period } = model.limit(limit) ?? {};
         return period === undefined ? [] : [[limit, period] as const];
       });
-      asked?.pins.push(new Map(pins));
+      this.#calls.pinned(asked, key.bucket.id, new Map(pins));
       return;
     }
     asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
@@ -383,7 +383,7 @@ export class ConditionalRecorder {
       model.limit(name)?.limit.holdMs !== undefined || Number(after[SHARD_COUNT] ?? 1) > 1;
     const isNamed = (name: string) => isTaken(amounts, name) || !isNothing(name);
     const pins = spent && new Map([...spent].filter(([name]) => isNamed(name)));
-    if (pins !== undefined) asked?.pins.push(pins);
+    if (pins !== undefined) this.#calls.pinned(asked, key.bucket.id, pins);
     if (kind === "debit") journal.count("debits");
     if (key.bucket.resource === TOTAL_RESOURCE) journal.count(`${kind}s on totals`);
     for (const amount of amounts) {
