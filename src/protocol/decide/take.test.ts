@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { bucketFor } from "../../domain/bucket-state.ts";
+import { type BucketState, bucketFor } from "../../domain/bucket-state.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
@@ -190,6 +190,28 @@ test("what to do in each phase", async (t) => {
   }
 });
 
+test("jobs that fit only by the limits of one that does not fit beside them go by their own", () => {
+  const slots = (count: number) => limitMakers(calendar).concurrent("rpm", count, { holdMs: 60_000 });
+  const by = (limit: typeof rpm, asOfMs: number, tokens: number): Job => {
+    const of = claim("ada", [limit], { rpm: tokens }, { origin: { asOfMs, generation: null, given: true } });
+    return { ...job(tokens), of, amounts: of.take };
+  };
+  const ten = limitSet([slots(10)]);
+  const state = bucketFor(undefined, { set: ten, origin: { asOfMs: 50, generation: null } }, NOW, calendar);
+  const image = imageOf(itemOf({ ...state, untouched: false }));
+  const there: Seen = { image, eventuallyConsistent: false, atMs: NOW, order: 20 };
+  // By thirty, which the last one brings, both of the first fit; without it the bucket goes by ten.
+  const [first, second, last] = [by(slots(30), 0, 8), by(slots(30), 0, 8), by(slots(30), 100, 25)];
+  assert.equal(limitOf(bucketFor(image.state, last.of, NOW, calendar)), 30);
+  const from = progress({ at: "verified", seen: there }, [first, second, last], { readingMs: NOW });
+  const action = nextTake(from, facts({ seen: there }), ENV);
+  assert.ok(action.do === "write");
+  assert.deepEqual(
+    action.sent.jobs.map((each) => [first, second, last].indexOf(each)),
+    [0],
+  );
+});
+
 test("what an answer means in each phase", async (t) => {
   const write = (jobs: readonly Job[]) => sentFor(jobs);
   const nobody = { ...sentFor([], "install-limits") };
@@ -301,3 +323,7 @@ test("jobs are decided by the earliest deadline of those that are pending, and o
   assert.ok(action.do === "settle" && action.outcome.kind === "contended");
   assert.deepEqual(action.jobs, [early]);
 });
+
+function limitOf({ limits }: BucketState): number | undefined {
+  return limits[0]?.limit.capacity;
+}

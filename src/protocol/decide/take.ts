@@ -73,7 +73,10 @@ export function nextTake(progress: TakeProgress, known: TakeFacts, env: Env): Ta
   const jobs = admitted.length > 0 ? admitted : pending.slice(0, 1);
   const write = takeWrite(jobs, wanted, admitted.length === 0);
   if (write !== undefined) return write;
-  return isVerified ? settle(jobs, { kind: "short", state, readingMs }) : read(progress, key, true);
+  if (!isVerified) return read(progress, key, true);
+  // Without those that do not fit beside them they may go by other limits: those that they have brought themselves.
+  if (jobs.length < pending.length) return nextTake({ ...progress, pending: jobs }, known, env);
+  return settle(jobs, { kind: "short", state, readingMs });
 }
 
 /**
