@@ -1,4 +1,5 @@
 import type { LimitState } from "../../domain/bucket-state.ts";
+import { rulesOf } from "../../domain/kinds/table.ts";
 import { namesOf, RF } from "../item/attributes.ts";
 import { numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
@@ -38,7 +39,8 @@ function writeSlots(
   const atMs = Math.max(of.atMs, numberOf(item, RF) ?? of.atMs);
   const slices = slicesAfter(after, move, atMs, written.heldMs);
   // Of a bucket that is in shards nothing is held: they are joined first.
-  if (slices === undefined || (after.part !== undefined && move !== undefined && move.milli > 0)) return "short";
+  const isHeld = move !== undefined && move.milli > 0 && rulesOf(after.limit).holdsSlots;
+  if (slices === undefined || (isHeld && after.part !== undefined)) return "short";
   const isRenewal = move?.slots !== undefined && move.milli === 0;
   const limit = isRenewal ? unmoved(builder, of, after, written, env) : writeTokens(builder, of, written, env);
   if (typeof limit === "string") return limit;
