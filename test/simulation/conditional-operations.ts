@@ -5,6 +5,7 @@ import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
+import type { ModelLimit } from "../../src/testing/model.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import { isNewer, sameLimits } from "../../src/testing/model-origin.ts";
 import { storedMilli } from "../../src/testing/model-stored.ts";
@@ -121,9 +122,9 @@ export class Purchased {
     const isSlots = touched.some(({ model }) => model.limit(name)?.limit.holdMs !== undefined);
     let [gained, room] = [0n, 0n];
     for (const { model, image, change } of touched) {
-      const limit = model.limit(name);
       const state = image.state.limits.find((one) => one.name === name);
       const atMs = change.trace?.readingMs ?? 0;
+      const limit = state && wayOf(model, name, storedMilli(state, image.state.epochMs, atMs), atMs);
       if (limit === undefined || state === undefined) continue;
       room += limit.brimMilli - limit.levelMilli(atMs);
       const isQuota = limit.period !== undefined;
@@ -163,4 +164,11 @@ function limitsOfAll(
 function isReplaced(shard: ModelBucket, origin: SetOrigin): boolean {
   const { changedMs } = origin;
   return (changedMs !== undefined && changedMs > shard.metMs) || isNewer(origin, shard.origin);
+}
+
+/** How a limit stood before something was bought: where that is not known, the way of which what is stored is nearest. */
+function wayOf(model: ModelBucket, name: string, storedMilli: bigint, atMs: number): ModelLimit | undefined {
+  const gains = (way: ModelLimit) => storedMilli - way.levelMilli(atMs);
+  const [first, ...others] = model.candidates(name);
+  return others.reduce((best, way) => (best && gains(way) >= 0n && gains(way) < gains(best) ? way : best), first);
 }
