@@ -66,6 +66,7 @@ export class ThresholdLedger {
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
     this.#forgets(id, state);
+    if (!marks) this.#shown(id, state, nowMs);
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
       const { notifyAt } = held?.limit ?? {};
@@ -102,6 +103,25 @@ export class ThresholdLedger {
         if (marks && isReached && (held.told ?? 0) < percent) {
           this.#journal.violation(`${shownKey(id)}: ${percent} % of ${name} are used, and not marked`);
         }
+      }
+    }
+  }
+
+  /**
+   * A change of limits, too, may leave so much used that a percentage is reached. Whoever looks at the bucket then tells it: also somebody whose
+   * take was before the change, and whose answer was lost.
+   */
+  #shown(bucketId: string, state: BucketState, nowMs: number): void {
+    for (const held of state.limits) {
+      const { notifyAt = [] } = held.limit;
+      const endMs = this.#endOf(held, Math.max(nowMs, state.epochMs));
+      const capacity = BigInt(held.terms.capacityMilli);
+      if (endMs === undefined || capacity === 0n) continue;
+      const used = capacity - BigInt(availableMilli(state, held, nowMs));
+      for (const percent of notifyAt) {
+        if (used * 100n < capacity * BigInt(percent)) continue;
+        const period = this.#periodOf(bucketId, held, endMs);
+        this.#of(bucketId, held.name, percent, period).estimated.add(`${held.quota?.resets}`);
       }
     }
   }
