@@ -190,9 +190,14 @@ export class BucketRows {
     return inserted;
   }
 
-  /** Drops the remembered rows: another connection wrote, or our transaction was rolled back. */
-  forget(): void {
+  /** Drops the remembered rows: they were changed by others than `put`. What waits for the commit goes on waiting. */
+  reread(): void {
     this.#reading++;
+  }
+
+  /** The transaction was rolled back: drops the remembered rows, and all that was put and waited for the commit. */
+  rolledBack(): void {
+    this.reread();
     for (const slot of this.#dirty) slot.dirty = false;
     this.#dirty = [];
     this.#forgotten = [];

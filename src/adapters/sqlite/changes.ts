@@ -69,10 +69,11 @@ export class Changes {
         const reply = work((event) => this.#audit.append(event, namespaceId));
         this.#rows.write();
         this.#connection.commit();
+        this.#rows.committed();
         return reply;
       } catch (error) {
         this.#connection.rollback();
-        this.#rows.forget();
+        this.#rows.rolledBack();
         throw thrownFor(error, this.#connection.file);
       }
     });
@@ -88,7 +89,7 @@ export class Changes {
       this.#connection.commit();
       if (generation !== undefined) this.#watch.adopt(generation);
       // Buckets may be among what was deleted.
-      this.#rows.forget();
+      this.#rows.reread();
       return reply;
     } catch (error) {
       this.#connection.rollback();

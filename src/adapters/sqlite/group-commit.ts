@@ -210,7 +210,7 @@ export class GroupCommit {
       return outcomes;
     } catch (error) {
       this.#connection.rollback();
-      this.#rows.forget();
+      this.#rows.rolledBack();
       if (faultOf(error) === "other") return jobs.map(() => new CallError(thrownFor(error, this.#connection.file)));
       // A commit that fails on the disk may yet be found in the log after a crash.
       return jobs.map(({ call }) => call.unavailable(committing ? "unknown" : "no", error));

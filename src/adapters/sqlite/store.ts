@@ -60,7 +60,7 @@ export function openSqlite(options: SqliteOptions): Store {
 export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const usage = new UsageHours(connection);
   const rows = new BucketRows(connection, usage, options.calendar);
-  const watch = new Watch(connection, () => rows.forget());
+  const watch = new Watch(connection, () => rows.reread());
   const { calendar, retention } = options;
   const audit = new AuditLog(connection, retention.auditKeepMs);
   const refusals = new RefusalRows(connection);

@@ -91,3 +91,14 @@ test("a hold that ended by itself on a bucket that is swept is in the usage", as
     [{ requests: 1, counters: { parallel: 3 }, heldMs: { parallel: 60_000 } }],
   );
 });
+
+test("what a take reached is told, whatever its transaction sweeps away", async (t) => {
+  const { buckets } = openTemp(t);
+  const told: string[] = [];
+  buckets.watchThresholds!(({ bucket }) => told.push(bucket.entityId));
+  const telling = [Limit.perMinute("rpm", 10, { notifyAt: [80] })];
+  const ids = Array.from({ length: 100 }, (_, hour) => `key-${hour}`);
+  for (const [hour, id] of ids.entries())
+    await buckets.take([claim(id, telling, { rpm: 10 })], context(NOON + 2 * hour * HOUR_MS));
+  assert.deepEqual(told, ids);
+});

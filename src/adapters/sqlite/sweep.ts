@@ -63,7 +63,7 @@ export class Sweep {
       this.#due -= CHUNK_ROWS;
       deleted += this.#chunk(nowMs);
     }
-    if (deleted > 0) this.#rows.forget();
+    if (deleted > 0) this.#rows.reread();
   }
 
   #chunk(nowMs: number): number {
