@@ -21,7 +21,7 @@ import { debit } from "./give-back/debit.ts";
 import { giveBackLate } from "./give-back/late.ts";
 import { renew } from "./give-back/renewal.ts";
 import { Nonces } from "./item/nonces.ts";
-import { takenOf, usedBy } from "./marks/mark.ts";
+import { type TakeListener, takenOf, UndecidedTakes, usedBy } from "./marks/mark.ts";
 import { Marks } from "./marks/marks.ts";
 import { BucketUpkeep } from "./operations/upkeep.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -34,7 +34,7 @@ import { MOVES_MAX } from "./process/retry-policy.ts";
 import { ShardLanes } from "./process/shard-lanes.ts";
 import { takeChain } from "./several/chain.ts";
 import { chainOps } from "./several/chain-ops.ts";
-import { Looks, UNSEEN } from "./several/looks.ts";
+import { isTaken, Looks, UNSEEN } from "./several/looks.ts";
 import { BackgroundTasks, NO_SHEET } from "./shards/background-tasks.ts";
 import { isWholeOf, takeTogether, wholeAround, wholeState } from "./shards/gather.ts";
 import { JoinFirst } from "./shards/join-first.ts";
@@ -95,7 +95,8 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     const call = called(this.context, asked);
     const [only] = claims;
     const isOne = claims.length === 1 && only !== undefined && call.nowMs === asked.nowMs;
-    return isOne && this.#isUsual(only, call.nowMs) ? this.#takeOne(only, call) : this.#takeAll(claims, asked, call);
+    if (!isOne || !this.#isUsual(only, call.nowMs)) return this.#takeAll(claims, asked, call);
+    return this.#takeOne(only, call, this.context.marks);
   }
 
   async #takeAll(claims: readonly Claim[], { atomic, nowMs }: TakeContext, asked: Called): Promise<TakeReply> {
@@ -113,12 +114,14 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     const undecided = await this.#joins.before(claims, call);
     if (undecided !== undefined) return undecided;
     const [only] = claims;
-    if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call);
-    const { clock, random } = this.context;
-    const ops = chainOps(this.context, call, this.#singleOps(call));
+    const { clock, random, marks } = this.context;
+    if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call, marks);
+    const takes = new UndecidedTakes();
+    const ops = chainOps(this.context, call, this.#singleOps(call, takes));
     const answers = atomic
-      ? await takeTogether(this.context, claims, call)
+      ? await takeTogether(this.context, claims, call, takes)
       : await takeChain(claims, ops, { clock, random, untilMs, signal });
+    if (answers.every(isTaken)) takes.decided(marks);
     return this.#looks.complete(claims, answers, call);
   }
 
@@ -151,9 +154,9 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     return this.#background.settled();
   }
 
-  #singleOps(call: Called) {
+  #singleOps(call: Called, listener: TakeListener) {
     return {
-      take: async (claim: Claim) => (await this.#takeOne(claim, call))[0],
+      take: async (claim: Claim) => (await this.#takeOne(claim, call, listener))[0],
       credit: this.#credit,
       tellReturned: (returned: Returned) => this.#tellReturned(returned),
     };
@@ -166,7 +169,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
   }
 
   /** Whatever happens to one claim is an answer: others of the same call may have been taken, and are given back by it. */
-  async #takeOne(claim: Claim, call: Called): Promise<readonly [Answer]> {
+  async #takeOne(claim: Claim, call: Called, listener: TakeListener): Promise<readonly [Answer]> {
     this.#options.dialect.checkLimits(claim.set);
     const { random } = this.context;
     const job = jobOf(this.context, claim, "take", claim.take, call);
@@ -178,7 +181,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
         const outcome = await this.#lanes.add(cache, shard, job, call.signal);
         switch (outcome.kind) {
           case "taken":
-            return [decidedBy(this.#taken(claim, cache, outcome), outcome.readingMs, call)];
+            return [decidedBy(this.#taken(claim, cache, outcome, listener), outcome.readingMs, call)];
           case "short":
             if (isWholeOf(cache, outcome.state)) {
               return [decidedBy({ kind: "short", state: outcome.state }, outcome.readingMs, call)];
@@ -197,7 +200,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
         }
       }
       // No single shard has it; all together may.
-      const [answer] = await takeTogether(this.context, [claim], call);
+      const [answer] = await takeTogether(this.context, [claim], call, listener);
       return [answer as Answer];
     } catch (error) {
       if (error instanceof RateLimiterUnavailable) return [{ kind: "unavailable", cause: error }];
@@ -209,13 +212,18 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     }
   }
 
-  #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): TakenAnswer {
+  #taken(
+    claim: Claim,
+    cache: BucketCache,
+    outcome: Extract<JobOutcome, { kind: "taken" }>,
+    listener: TakeListener,
+  ): TakenAnswer {
     const { image, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
     const state = wholeAround(this.context, imageAfterJob(claim, outcome));
-    this.context.marks.look(claim, usedBy(takenOf(claim.take, ticket), outcome), state, image);
+    listener.look(claim, usedBy(takenOf(claim.take, ticket), outcome), state, image);
     return { kind: "taken", state, ticket, shadowed: ticket.shadowed };
   }
 

@@ -61,14 +61,16 @@ export class StraightBuckets implements BucketStore {
     const { generation, lease } = context;
     const by = generation === undefined ? "lease" : "plan";
     const reply = (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
-    if (reply !== "stale" && claims.some(({ set }) => set.isBeyondRates)) this.#looked(claims, reply, context.nowMs);
+    if (reply !== "stale") this.#looked(claims, reply, context.nowMs);
     return reply;
   }
 
   #looked(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): void {
-    for (const [i, claim] of claims.entries()) {
+    for (let i = 0; i < claims.length; i++) {
+      const claim = claims[i] as Claim;
       const answer = answers[i];
-      if (answer?.kind !== "taken") continue;
+      // One take takes all claims or none.
+      if (answer?.kind !== "taken" || answer.state.plain) continue;
       const taken = withoutShadowed(claim.take, answer.shadowed);
       this.#marks.look(claim, taken, answer.state, answer.readingMs ?? nowMs);
     }

@@ -45,7 +45,8 @@ export class StraightMarks {
 
   /** A take or a debit left the bucket in this state. */
   look(of: Claim | Held, amounts: readonly Amount[], state: BucketState, readingMs: number): void {
-    if (of.bypass || !of.set.isBeyondRates) return;
+    // By the limits that the bucket has: a lease may have been taken under older ones, which told nothing.
+    if (of.bypass || state.plain) return;
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
       if (held?.limit.notifyAt === undefined) continue;

@@ -75,6 +75,56 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual(await told(), []);
     });
 
+    test("a request that its organisation refuses tells nothing, and the true crossing is told", async (t) => {
+      const { limiter, store, told, clock } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.createEntity({ id: "org" });
+      await limiter.createEntity({ id: "key-1", parentId: "org", cascade: true });
+      await limiter.setResourceDefaults("gpt-4", [daily]);
+      await limiter.setLimits("org", [Limit.perHour("day", 200)], { resource: "gpt-4" });
+      await limiter.acquire({ ...ask, entityId: "org", consume: { day: 195 } });
+      await limiter.acquire({ ...ask, consume: { day: 1 } });
+      for (const atomic of [false, true]) {
+        assert.equal((await limiter.tryAcquire({ ...ask, consume: { day: 90 }, atomic })).ok, false);
+        assert.deepEqual(await told(), []);
+        await clock.advance(2_000);
+      }
+      await clock.advance(HOUR_MS);
+      await limiter.acquire({ ...ask, consume: { day: 90 } });
+      assert.deepEqual(
+        (await told()).map(({ entityId, percent, used }) => [entityId, percent, used]),
+        [["key-1", 80, 91]],
+      );
+    });
+
+    test("a request that is tried again, because limits have changed, tells once", async (t) => {
+      const { limiter, store, told } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.setSystemDefaults([Limit.perHour("calls", 3, { notifyAt: [50, 90] })]);
+      // By its code DynamoDB's store takes from gpt-4 first, and then doubts what it knows of the limits of the other.
+      await limiter.resetBucket({ entityId: "key-1", resource: "tools" });
+      await limiter.acquire({ ...ask, consume: { calls: 2 }, also: { tools: { calls: 1 } } });
+      assert.deepEqual(
+        (await told()).map(({ resource, percent, used }) => [resource, percent, used]),
+        [["gpt-4", 50, 2]],
+      );
+    });
+
+    test("a percentage that was added since is told by a lease of older limits", async (t) => {
+      const { limiter, store, told, clock } = await open(t);
+      if (store.tellsThresholds === undefined) return;
+      await limiter.setResourceDefaults("gpt-4", [Limit.quota("day", 100, { reset: "daily" })]);
+      const lease = await limiter.acquire({ ...ask, consume: { day: 60 } });
+      await clock.advance(1_000);
+      await limiter.setResourceDefaults("gpt-4", [daily]);
+      await limiter.acquire({ ...ask, consume: { day: 1 } });
+      await lease.consume({ day: 20 });
+      assert.deepEqual(
+        (await told()).map(({ percent, used }) => [percent, used]),
+        [[80, 81]],
+      );
+    });
+
     test("slots are told when so many are held, and again once they were given back", async (t) => {
       const { limiter, store, told } = await open(t);
       if (store.tellsThresholds === undefined) return;

@@ -80,6 +80,24 @@ test("a threshold costs one write when it is told, and nothing before and after"
   assert.deepEqual(heardBy(other), []);
 });
 
+test("levels of a request that is refused and undone write no marks", async () => {
+  const cluster = new Cluster();
+  let marks = 0;
+  const through = (items: ItemStore): ItemStore =>
+    writing(items, (write, send) => {
+      if (isMark(write)) marks++;
+      return send();
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  const org = [Kinds.perMinute("rpm", 90)];
+  const both = (tokens: number) => [claim("ada", RPM, { rpm: tokens }), claim("org", org, { rpm: tokens })];
+  await process.place.take([claim("org", org, { rpm: 20 })], T0);
+  assert.deepEqual(kinds(await process.place.take(both(85), T0)), ["taken", "short"]);
+  await process.buckets.settled();
+  assert.deepEqual([marks, percents(told)], [0, []]);
+});
+
 test("takes of one bucket that are under way together are told with one write", async () => {
   const cluster = new Cluster();
   const process = await cluster.open();

@@ -18,16 +18,38 @@ export interface TakeUse {
   readonly readingMs: number;
 }
 
-/** Percentages of limits that takes have reached (marks.ts). */
-export interface ThresholdMarks {
+/** Who hears what takes have left. */
+export interface TakeListener {
   /**
    * A take or a debit left the bucket in this state, as far as this process knows; `image`: its item, where it has only one and
    * that was seen with it.
    */
   look(of: Claim | Held, used: TakeUse, left: BucketState, image?: Image): void;
+}
+
+/** Percentages of limits that takes have reached (marks.ts). */
+export interface ThresholdMarks extends TakeListener {
   watch(listener: (crossed: Crossed) => void): () => void;
   /** Resolves when what was looked at so far is told, or will not be. */
   told(): Promise<void>;
+}
+
+/**
+ * What the takes of a request left, until it is decided: those that are undone tell nothing. Of several takes from one bucket the last
+ * counts; the others were given back.
+ */
+export class UndecidedTakes implements TakeListener {
+  readonly #last = new Map<string, Parameters<TakeListener["look"]>>();
+
+  look(...take: Parameters<TakeListener["look"]>): void {
+    const [{ bucket }] = take;
+    this.#last.set(bucket.id, take);
+  }
+
+  /** All of them were taken, and stay. */
+  decided(listener: TakeListener): void {
+    for (const take of this.#last.values()) listener.look(...take);
+  }
 }
 
 /**

@@ -77,7 +77,8 @@ export class Marks implements ThresholdMarks {
   }
 
   look(of: Claim | Held, { amounts, readingMs }: TakeUse, left: BucketState, image?: Image): void {
-    if (of.bypass || !of.set.isBeyondRates) return;
+    // By the limits that the bucket has: a lease may have been taken under older ones, which told nothing.
+    if (of.bypass || left.plain) return;
     const { env, caches } = this.#context();
     // Shards that no request came to since may be in an earlier period.
     const state = left.shards === undefined ? left : advanced(left, readingMs, env.calendar);

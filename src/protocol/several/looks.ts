@@ -155,7 +155,7 @@ export class Looks {
   }
 }
 
-function isTaken({ kind }: Answer): boolean {
+export function isTaken({ kind }: Answer): boolean {
   return kind === "taken";
 }
 

@@ -14,7 +14,7 @@ import type { Doubt } from "../config/config-readings.ts";
 import type { ProtocolContext } from "../context.ts";
 import { type Drawn, isWhole, type Plan, type Whole } from "../decide/transact.ts";
 import type { Image } from "../item/codec.ts";
-import { takenOf } from "../marks/mark.ts";
+import { type TakeListener, takenOf } from "../marks/mark.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { admit } from "../take/admission.ts";
@@ -37,6 +37,7 @@ export function takeTogether(
   context: ProtocolContext,
   claims: readonly Claim[],
   { nowMs, untilMs }: Pick<TakeContext, "nowMs"> & { readonly untilMs: number },
+  listener: TakeListener,
 ): Promise<readonly Answer[]> {
   const unavailable = (cause: unknown) => claims.map((): Answer => ({ kind: "unavailable", cause }));
   const plan: Plan<readonly Answer[]> = {
@@ -58,14 +59,12 @@ export function takeTogether(
     unread: rethrown,
   };
   const taken = transactPlan(context, plan, isCached(context, plan.buckets) ? "guess" : "reading");
-  return claims.some(({ set }) => set.isBeyondRates)
-    ? taken.then((answers) => looked(context, claims, answers, nowMs))
-    : taken;
+  return taken.then((answers) => looked(listener, claims, answers, nowMs));
 }
 
 /** A transaction shows no items: what it left is what was worked out for it. */
 function looked(
-  { marks }: ProtocolContext,
+  listener: TakeListener,
   claims: readonly Claim[],
   answers: readonly Answer[],
   nowMs: number,
@@ -73,7 +72,7 @@ function looked(
   for (const [i, claim] of claims.entries()) {
     const answer = answers[i];
     if (answer?.kind !== "taken") continue;
-    marks.look(claim, { amounts: takenOf(claim.take, answer.ticket), readingMs: nowMs }, answer.state);
+    listener.look(claim, { amounts: takenOf(claim.take, answer.ticket), readingMs: nowMs }, answer.state);
   }
   return answers;
 }
