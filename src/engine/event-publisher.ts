@@ -4,6 +4,7 @@ import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { withoutShadowed } from "../domain/shadow.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 import { type LeasePart, shadowedIn } from "./lease-part.ts";
@@ -66,6 +67,12 @@ export class EventPublisher {
     const remembered = isRemembered(refusal);
     const event = { ...this.#on(about), statuses, primary, retryAfterMs, remembered };
     this.#events.refused.publish(isInShadow(about) ? { ...event, shadow: true } : event);
+  }
+
+  /** A lease took more: what was taken, not what was asked for. */
+  consumed({ bucket, take }: Pick<Claim, "bucket" | "take">, { shadowed }: Pick<TakenAnswer, "shadowed">): void {
+    const taken = shadowed.length === 0 ? take : withoutShadowed(take, shadowed);
+    if (taken.length > 0) this.charged(bucket, taken, "consume");
   }
 
   charged(about: About, amounts: readonly Amount[], reason: ChargedEvent["reason"]): void {

@@ -4,7 +4,7 @@ import { debtTooLarge } from "../domain/charge-errors.ts";
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Answer, CallContext, Claim, MaybePromise } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
-import type { ChangeReply, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
+import type { ChangeReply, Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
 import type { LeaseStore } from "../ports/lease-store.ts";
 import { limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
@@ -18,8 +18,13 @@ export type LeaseChanged =
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | Extract<ChangeReply, { readonly kind: "conflict" | "keyLost" | "unavailable" }>;
 
-/** A change, with the levels of its lease: the entity that asked first. */
-type Chained<Change> = Change & { readonly chain: readonly { readonly bucket: BucketKey }[] };
+/** A change as its lease makes it. */
+interface OwnChange extends LeaseChange {
+  /** The levels of its lease: the entity that asked first. */
+  readonly chain: readonly { readonly bucket: BucketKey }[];
+  /** What the store last took for it: once it is stored, what was taken. */
+  readonly charged: Charged | undefined;
+}
 
 /** Changes of leases by a store whose transaction covers their records and their buckets. */
 export class LeaseWrites {
@@ -36,7 +41,7 @@ export class LeaseWrites {
   /** `reason`: why something is given back. */
   async change(
     store: Required<Pick<LeaseStore, "change">>,
-    change: Chained<LeaseChange>,
+    change: OwnChange,
     reason: GaveBackEvent["reason"],
   ): Promise<LeaseChanged> {
     const { deny, lifecycle } = this.#listeners;
@@ -53,19 +58,14 @@ export class LeaseWrites {
     }
   }
 
-  #concluded(
-    change: Chained<LeaseChange>,
-    reply: ChangeReply,
-    reason: GaveBackEvent["reason"],
-    askedMs: number,
-  ): LeaseChanged {
+  #concluded(change: OwnChange, reply: ChangeReply, reason: GaveBackEvent["reason"], askedMs: number): LeaseChanged {
     const { moves } = change;
     switch (reply.kind) {
       case "stored":
-        this.#publish(moves, reason, (i) => reply.credited[i]?.kind === "applied");
+        this.#publish(change, reason, (i) => reply.credited[i]?.kind === "applied");
         return { kind: "stored" };
       case "repeated":
-        this.#publish(moves, reason, () => true);
+        this.#publish(change, reason, () => true);
         return { kind: "stored" };
       case "tooDeep":
         throw debtTooLarge(reply.debit.held.bucket, reply.debit.amounts);
@@ -86,10 +86,15 @@ export class LeaseWrites {
     }
   }
 
-  #publish(moves: LeaseMoves, reason: GaveBackEvent["reason"], isConfirmed: (credit: number) => boolean): void {
+  #publish(
+    { moves, charged }: OwnChange,
+    reason: GaveBackEvent["reason"],
+    isConfirmed: (credit: number) => boolean,
+  ): void {
     const { publisher, returned } = this.#listeners;
     if (moves.kind === "take") {
-      for (const { bucket, take } of moves.claims) publisher.charged(bucket, take, "consume");
+      const taken = charged?.kind === "take" ? charged.taken : [];
+      for (const [i, answer] of taken.entries()) publisher.consumed(moves.claims[i] as Claim, answer);
       return;
     }
     for (const { held, amounts } of moves.debits) publisher.charged(held.bucket, amounts, "adjust");

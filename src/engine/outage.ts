@@ -49,7 +49,7 @@ export class Outages {
       reset: (...args) => scope.buckets.reset(...args),
     };
     // None of it is usage, so nothing of it is told as usage. A refusal is remembered by the buckets themselves.
-    const silent = { charged: () => {}, gaveBack: () => {}, degraded: () => {} };
+    const silent = { charged: () => {}, consumed: () => {}, gaveBack: () => {}, degraded: () => {} };
     const heard = { ...listeners, deny: new DenyMemory(0, 2), publisher: silent };
     const client = new StoreClient({ clock, calendar, store: {}, scope: { buckets } }, settings, heard);
     const renewals = new Renewals(client, clock);

@@ -71,7 +71,7 @@ export interface Listeners {
 }
 
 /** What is published of writes. */
-type WriteEvents = Pick<EventPublisher, "charged"> & CreditEvents;
+type WriteEvents = Pick<EventPublisher, "charged" | "consumed"> & CreditEvents;
 
 /** The store, as far as writes to buckets need it. */
 export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
@@ -141,7 +141,9 @@ export class StoreClient {
     const taken = await this.take(claims.map(withoutConfigCheck), chain, context, "async");
     if (taken.kind === "refused") checkRefusal(taken.refusal);
     if (taken.kind !== "granted") return taken;
-    for (const { bucket, take } of claims) this.#publisher.charged(bucket, take, "consume");
+    for (let i = 0; i < claims.length; i++) {
+      this.#publisher.consumed(claims[i] as Claim, taken.answers[i] as TakenAnswer);
+    }
     return taken;
   }
 

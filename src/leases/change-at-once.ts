@@ -97,6 +97,7 @@ class ChangeDraft implements LeaseChange {
   readonly moves: LeaseMoves;
   readonly chain: ReturnType<typeof bucketsOf>;
   made: Changed | undefined;
+  charged: Charged | undefined;
   readonly #record: LeaseRecord;
   readonly #plan: ChangePlan;
   readonly #key: ChangeKey | undefined;
@@ -119,6 +120,7 @@ class ChangeDraft implements LeaseChange {
   }
 
   writeOf(charged: Charged): ReturnType<LeaseChange["writeOf"]> {
+    this.charged = charged;
     const { clock, calendar } = this.#deps.engine;
     const kept = without(this.#plan.holdings ?? this.#record.holdings, this.#plan.returns);
     const charge = chargeOf(this.#record, kept, this.#got(charged), { nowMs: clock.now(), calendar });

@@ -67,7 +67,7 @@ export interface GaveBackEvent {
   readonly confirmed: boolean;
 }
 
-/** A lease was charged more than it took at first. */
+/** A lease was charged more than it took at first. What passed by a shadow limit was not charged, and is not among it. */
 export interface ChargedEvent {
   /** The name of the namespace. */
   readonly namespace: string;
