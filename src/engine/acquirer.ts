@@ -184,8 +184,9 @@ export class Acquirer {
         const part = new SinglePart(link, take, answer, answer.readingMs ?? plan.nowMs);
         return this.#granted(request, part, NO_PARTS, waiting);
       }
-      if (taken.kind !== "stale") return this.#ended(request, this.#outcome(plan, taken, waiting), waiting);
-      const how = readAgain(this.configCache, taken, link.singleChain, NO_OTHERS);
+      const certain = this.planner.certain(taken, link.singleChain, NO_OTHERS, sinceRead);
+      if (certain.kind !== "stale") return this.#ended(request, this.#outcome(plan, certain, waiting), waiting);
+      const how = readAgain(this.configCache, certain, link.singleChain, NO_OTHERS);
       return this.#bySteps(request, waiting, undefined, { startedMs: plan.nowMs, sinceRead, how });
     });
   }
@@ -250,7 +251,8 @@ export class Acquirer {
           continue;
         }
         const answer = this.client.take(plan.claims, plan.demands, drafting(plan, draft), mode);
-        const taken = answer instanceof Promise ? ((yield answer) as Taken) : answer;
+        const reply = answer instanceof Promise ? ((yield answer) as Taken) : answer;
+        const taken = this.planner.certain(reply, chain, others, sinceRead);
         if (taken.kind === "stale") {
           if (readAgain(this.configCache, taken, chain, others) === "consistent") how = "consistent";
           continue;

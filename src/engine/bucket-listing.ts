@@ -102,7 +102,7 @@ async function inForce(
   // Where configuration has a generation, limits without one came with a request.
   const isGiven = origin.given === true || (generation !== null && origin.generation === null);
   if (isGiven) return acrossBoundaries(state, nowMs, calendar);
-  const resolved = await config.resolve(key.entityId, key.resource);
+  const resolved = await config.resolve(key.entityId, key.resource, "consistent");
   const level = key.resource === TOTAL_RESOURCE ? asTotals(resolved) : resolved;
   if (level.limits.length === 0) return undefined;
   const claimed = { asOfMs: nowMs, generation, ...changesIn(level, limitSet) };

@@ -62,13 +62,18 @@ export interface CacheStats {
 /** How configuration is to be read: as the store likes, or with every change that was answered before. */
 export type HowRead = "any" | "consistent";
 
-/** When configuration was asked for, and what was known of its age then. */
-interface ConfigRead {
+/** How a level is to be read, and after which of the reads before. */
+interface Wanted {
   readonly nowMs: number;
+  readonly how: HowRead;
+  readonly sinceRead: number;
+}
+
+/** When configuration was asked for, and what was known of its age then. */
+interface ConfigRead extends Pick<Wanted, "nowMs" | "how"> {
   readonly generation: number | undefined;
   readonly expired: number;
   readonly number: number;
-  readonly how: HowRead;
 }
 
 /** A read that is under way. */
@@ -145,13 +150,23 @@ export class ConfigCache {
     return link;
   }
 
-  *chain(entityId: string, resource: string, nowMs: number, mode: Mode, how: HowRead): Steps<ChainLink[]> {
+  /** `sinceRead`: what was read up to then, or is being read, does not suffice. */
+  *chain(
+    entityId: string,
+    resource: string,
+    nowMs: number,
+    mode: Mode,
+    how: HowRead,
+    sinceRead = 0,
+  ): Steps<ChainLink[]> {
     const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined; id = nextOf(chain)) {
       let link = this.#fresh(id, resource, nowMs);
-      if (link === undefined || (how === "consistent" && !link.isConsistent)) {
+      if (link === undefined || (how === "consistent" && !isJustRead(link, sinceRead))) {
         link =
-          mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs, how));
+          mode === "sync"
+            ? this.#loadSync(id, resource, nowMs)
+            : yield* waitFor(this.#load(id, resource, { nowMs, how, sinceRead }));
       }
       chain.push(chain.length === 0 ? link : (link.asParent ?? link));
     }
@@ -217,10 +232,13 @@ export class ConfigCache {
     return this.#remember(bucketKey(entityId, resource), resolve.call(this.#config, entityId, resource), read);
   }
 
-  #load(entityId: string, resource: string, nowMs: number, how: HowRead): MaybePromise<ChainLink> {
+  #load(entityId: string, resource: string, wanted: Wanted): MaybePromise<ChainLink> {
+    const { nowMs, how, sinceRead } = wanted;
     const bucket = bucketKey(entityId, resource);
     const underWay = this.#loading.get(bucket.id);
-    if (underWay !== undefined && (how === "any" || underWay.how === how)) return underWay.link;
+    if (underWay !== undefined && underWay.number > sinceRead && (how === "any" || underWay.how === how)) {
+      return underWay.link;
+    }
     const read = this.#beginRead(nowMs, how);
     const resolved =
       how === "any" ? this.#config.resolve(entityId, resource) : this.#config.resolve(entityId, resource, "consistent");
@@ -232,7 +250,7 @@ export class ConfigCache {
           return this.#remember(bucket, config, read);
         }
         done();
-        return this.#load(entityId, resource, nowMs, how);
+        return this.#load(entityId, resource, wanted);
       })
       .finally(() => done());
     const loading: Loading = { number: read.number, how, link };
@@ -329,6 +347,11 @@ export class ConfigCache {
     const charged = forEveryone === undefined ? link.charged : this.#setOf(forEveryone);
     return { ...link, limits, charged, totals: link.totals?.asParent ?? link.totals };
   }
+}
+
+/** Whether a link was read for a request, with every change that was answered before it. */
+export function isJustRead({ isConsistent, readNumber }: ChainLink, sinceRead: number): boolean {
+  return isConsistent && readNumber > sinceRead;
 }
 
 /** Levels of the entity's own. */

@@ -1,5 +1,5 @@
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { ChainLink } from "./config-cache.ts";
+import { type ChainLink, isJustRead } from "./config-cache.ts";
 import type { Demand } from "./request.ts";
 
 /**
@@ -66,9 +66,4 @@ function covered(demand: Demand, levels: readonly ChainLink[], sinceRead: number
   // The oldest of them: a doubt that the bucket casts is answered only where all of them were read after it.
   const reading = Math.min(...levels.map((link) => link.origin.reading ?? 0));
   return { ...demand, isConfigJustRead, isOff, origin: reading === origin.reading ? origin : { ...origin, reading } };
-}
-
-/** Whether a link was read for a request, with every change that was answered before it. */
-export function isJustRead({ isConsistent, readNumber }: ChainLink, sinceRead: number): boolean {
-  return isConsistent && readNumber > sinceRead;
 }

@@ -10,7 +10,7 @@ import type { LeaseMaker } from "./lease-core.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Outcome } from "./outcome.ts";
 import { leaseParts, type Plan } from "./plan.ts";
-import type { Refusal } from "./refusal.ts";
+import { type Refusal, unsure } from "./refusal.ts";
 import { Renewals } from "./renewals.ts";
 import type { AcquireRequest, Demand } from "./request.ts";
 import type { Settings } from "./settings.ts";
@@ -104,7 +104,8 @@ export class Outages {
   #asked(claims: readonly Demand[], at: Pick<Plan, "nowMs" | "timeoutMs">): Taken {
     const context = { nowMs: at.nowMs, timeoutMs: at.timeoutMs, generation: undefined, atomic: false };
     // It answers without a promise, and takes all or nothing.
-    return this.#share?.maker.client.take(claims as readonly Claim[], claims, context, "async") as Taken;
+    const taken = this.#share?.maker.client.take(claims as readonly Claim[], claims, context, "async") as Taken;
+    return taken.kind === "refused" ? { kind: "refused", refusal: unsure(taken.refusal) } : taken;
   }
 
   #allows(link: ChainLink | undefined): boolean {

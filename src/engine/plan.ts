@@ -6,8 +6,8 @@ import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from 
 import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
-import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
-import { covering, isJustRead, untoldLevels } from "./cover.ts";
+import { type ChainLink, type ConfigCache, type HowRead, isJustRead } from "./config-cache.ts";
+import { covering, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, askedAs, type Demand, demandsFor, demandsOf } from "./request.ts";

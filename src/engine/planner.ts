@@ -13,6 +13,7 @@ import {
   isOneReading,
   notJustRead,
   type PartChain,
+  PLANS_MAX,
   type Plan,
   type Planned,
   type PlanTime,
@@ -21,10 +22,19 @@ import {
 } from "./plan.ts";
 import { knownChain, type Question } from "./question.ts";
 import { type Observation, type Refusal, refusalOf, remembered } from "./refusal.ts";
-import { type AcquireRequest, type Asked, checkRefusal, checkRequest, type Demand, demandsFor } from "./request.ts";
+import {
+  type AcquireRequest,
+  type Asked,
+  checkRefusal,
+  checkRequest,
+  type Demand,
+  demandsFor,
+  neverIn,
+} from "./request.ts";
 import type { Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { runAsync } from "./steps.ts";
+import type { Taken } from "./store-client.ts";
 
 /** What a planner goes by; the acquirer's own. */
 interface PlannerParts {
@@ -116,6 +126,17 @@ export class Planner {
     return remembered(refusal);
   }
 
+  /**
+   * What the store made of a plan; `stale`, where a refusal would be thrown as one for ever by configuration that another process may
+   * have changed since it was read. Where changes are counted, the store has compared.
+   */
+  certain(taken: Taken, chain: readonly ChainLink[], others: readonly PartChain[], sinceRead: number): Taken {
+    if (taken.kind !== "refused" || chain[0]?.generation !== undefined) return taken;
+    if (neverIn(taken.refusal) === undefined) return taken;
+    const unread = notJustRead(chain, others, sinceRead);
+    return unread.length === 0 ? taken : { kind: "stale", buckets: unread.map(({ bucket }) => bucket) };
+  }
+
   isOutdated(levels: readonly ChainLink[]): boolean {
     const generation = this.#deps.scope.config.generation();
     return levels.some((link) => link.generation !== generation);
@@ -129,20 +150,34 @@ export class Planner {
     return this.#plan(request, known.chain, known.others, at);
   }
 
-  /** The chain that a question is about, as configuration has it now. */
+  /** The chain that a question is about, as configuration is stored now: no bucket will tell that what is remembered has changed. */
   async chain(question: Question, nowMs: number, purpose: Purpose): Promise<readonly ChainLink[]> {
     this.#parts.lifecycle.requireOpen();
     checkRequest(question);
-    let chain = knownChain(this.#parts.configCache, question, nowMs, checkBucketResource);
-    if (chain !== undefined && this.isOutdated(chain)) {
-      this.#parts.configCache.expire();
-      chain = undefined;
-    }
-    chain ??= await runAsync(
-      this.#parts.configCache.chain(question.entityId, question.resource, nowMs, "async", "any"),
-    );
+    const chain = await this.#chainNow(question, nowMs);
     this.#requireCreated(chain[0] as ChainLink);
     return this.#parts.requestLimits.inForce(chain, question.limits, nowMs, purpose);
+  }
+
+  async #chainNow(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
+    const { configCache } = this.#parts;
+    const { config } = this.#deps.scope;
+    const sinceRead = configCache.reads;
+    // Names that are none are told before anything is asked.
+    let chain = knownChain(configCache, question, nowMs, checkBucketResource);
+    if (config.askGeneration !== undefined) await config.askGeneration();
+    // Where the store counts no changes, only reading tells.
+    const how = config.generation() === undefined ? "consistent" : "any";
+    if (how === "consistent") chain = undefined;
+    for (let tries = 1; ; tries++) {
+      chain ??= await runAsync(
+        configCache.chain(question.entityId, question.resource, nowMs, "async", how, how === "any" ? 0 : sinceRead),
+      );
+      // Also a parent may be remembered from before a change.
+      if (!this.isOutdated(chain) || tries === PLANS_MAX) return chain;
+      configCache.expire();
+      chain = undefined;
+    }
   }
 
   /** What an acquire of the amounts would take from a chain, level by level. */

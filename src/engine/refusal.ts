@@ -89,6 +89,18 @@ export function isRemembered(refusal: Refusal): boolean {
   return REMEMBERED.has(refusal);
 }
 
+/** What is not known from the store for this request is not gone by for longer. */
+export const UNSURE_MS = 1_000;
+
+/** A refusal by what stands in for the store: nobody knows when the store is back, so its waits are when to ask again. */
+export function unsure(refusal: Refusal): Refusal {
+  const soon = <Wait extends { readonly retryAfterMs: number }>(one: Wait): Wait =>
+    one.retryAfterMs <= UNSURE_MS ? one : { ...one, retryAfterMs: UNSURE_MS };
+  const told: Refusal = { ...soon(refusal), statuses: refusal.statuses.map(soon), primary: soon(refusal.primary) };
+  OBSERVED.set(told, { by: observedIn(refusal), toldMs: toldAtMs(refusal) });
+  return told;
+}
+
 /**
  * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
  * has to be waited for, and its wait is that of the whole refusal. `chain`: every level with limits, the entity that asks

@@ -226,18 +226,24 @@ export function checkWait(wait: { readonly maxMs: number } | undefined): number 
 }
 
 /**
- * Throws for a refusal that will never be anything else: more was asked for than a limit can hold, in any of its windows and with
+ * The error of a refusal that will never be anything else: more was asked for than a limit can hold, in any of its windows and with
  * what was bought. Only the bucket tells, looked at for this request: limits may have been raised, a quota topped up.
  */
-export function checkRefusal(refusal: Refusal): void {
-  const observed = observedIn(refusal);
-  for (const one of observed) {
+export function neverIn(refusal: Refusal): ValidationError | undefined {
+  for (const one of observedIn(refusal)) {
     // As of an earlier moment it is a refusal that says so.
     if (one.seen !== "now") continue;
     for (const { limit: name, milli } of one.take) {
       const held = findLimit(one.state, name);
       if (held === undefined || !isCertainlyNever(one, held, milli)) continue;
-      throw aboveCapacity(held, { milli, leavePercent: one.leavePercent }, one.bucket, refusal.levels[0] ?? "");
+      return aboveCapacity(held, { milli, leavePercent: one.leavePercent }, one.bucket, refusal.levels[0] ?? "");
     }
   }
+  return undefined;
+}
+
+/** Throws for a refusal that will never be anything else. */
+export function checkRefusal(refusal: Refusal): void {
+  const never = neverIn(refusal);
+  if (never !== undefined) throw never;
 }

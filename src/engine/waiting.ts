@@ -8,7 +8,7 @@ import type { AcquireWatch } from "./acquire-watch.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import type { Outcome } from "./outcome.ts";
-import { type ObservedBucket, observedIn, type Refusal } from "./refusal.ts";
+import { type ObservedBucket, observedIn, type Refusal, UNSURE_MS } from "./refusal.ts";
 import { type AcquireRequest, checkRequest, checkWait } from "./request.ts";
 import type { Returns } from "./returns.ts";
 
@@ -286,14 +286,12 @@ const PAUSE_MAX_MS = 1_000;
 
 /**
  * What is remembered was seen before this request came, and something may have come back in between: it is not slept on for
- * longer than this. While it is remembered, asking again costs no call; afterwards the store says how it is. Nor is a wait
+ * longer than that. While it is remembered, asking again costs no call; afterwards the store says how it is. Nor is a wait
  * without end: what could certainly never be granted was thrown, so the bucket goes by other limits for the moment.
  */
-const UNSURE_SLEEP_MS = 1_000;
-
 function waitOf({ retryAfterMs, statuses }: Refusal): number {
   const isUnsure = retryAfterMs === Number.POSITIVE_INFINITY || statuses.some(({ asOfMs }) => asOfMs !== undefined);
-  return isUnsure ? Math.min(retryAfterMs, UNSURE_SLEEP_MS) : retryAfterMs;
+  return isUnsure ? Math.min(retryAfterMs, UNSURE_MS) : retryAfterMs;
 }
 
 /** The first time that slots are asked for again, and the longest between two. */

@@ -16,6 +16,8 @@ export interface ConfigStore {
    * has none: remembered configuration is then used until it is `configTtlMs` old.
    */
   generation(): number | undefined;
+  /** Asks for the generation of now, for stores that learn of a change by an answer only: `generation` tells it from then on. */
+  askGeneration?(): Promise<void>;
   /**
    * Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone.
    * `consistent`: with every change that was answered before the call; otherwise a store may answer with what was a moment ago.

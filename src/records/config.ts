@@ -29,6 +29,10 @@ export class RecordConfig implements ConfigStore {
     return this.#parts.generations.of(this.#namespaceId);
   }
 
+  async askGeneration(): Promise<void> {
+    await this.#parts.lists.get(this.#namespaceId, []);
+  }
+
   resolve(entityId: string, resource: string): Promise<LevelConfig> {
     return this.#resolver.resolve(entityId, resource);
   }

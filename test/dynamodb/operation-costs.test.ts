@@ -95,6 +95,9 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   await limiter.acquire({ ...key, consume: { rpm: 90 } });
   await cost("`tryAcquire`, refused by the bucket", () => limiter.tryAcquire({ ...key, consume: { rpm: 50 } }));
   await cost("`tryAcquire`, refused from memory", () => limiter.tryAcquire({ ...key, consume: { rpm: 50 } }));
+  await cost("`tryAcquire`, more than a limit can hold", () =>
+    assert.rejects(limiter.tryAcquire({ ...key, consume: { rpm: 500 } }), { code: "amount_above_capacity" }),
+  );
   await cost<unknown>(
     "`available`, `timeUntilAvailable`",
     () => limiter.available(key),
