@@ -3,6 +3,7 @@ import { callsOf } from "../client/client.ts";
 import { RemoteHistory } from "../client/history.ts";
 import { RemoteLeases } from "../client/leases.ts";
 import { RemoteNamespaces } from "../client/namespaces.ts";
+import { at } from "../client/path.ts";
 import { RemoteLevels } from "../client/scopes.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { type ClientOptions, LimiterClient } from "../entry/client.ts";
@@ -37,14 +38,14 @@ export class RemoteLimiter extends LimiterClient implements CommandLimiter, Serv
   }
 
   me(): ReturnType<ServiceClient["me"]> {
-    return bodyFrom(callsOf(this), "GET", "/v1/me", {});
+    return bodyFrom(callsOf(this), "GET", at`/v1/me`, {});
   }
 
   async about(): ReturnType<ServiceClient["about"]> {
     const calls = callsOf(this);
     const { body, headers } = await calls.answer<{ readonly info: { readonly version: string } }>(
       "GET",
-      "/openapi.json",
+      at`/openapi.json`,
     );
     const atMs = Date.parse(headers.get("date") ?? "");
     return { version: body.info.version, atMs: Number.isNaN(atMs) ? undefined : atMs };
@@ -52,7 +53,7 @@ export class RemoteLimiter extends LimiterClient implements CommandLimiter, Serv
 
   resourceCapacity(resource: string, limit: string): ReturnType<RateLimiter["resourceCapacity"]> {
     const calls = callsOf(this);
-    return bodyFrom(calls, "GET", "capacity", { query: { resource, limit } });
+    return bodyFrom(calls, "GET", at`capacity`, { query: { resource, limit } });
   }
 
   listNamespaces(...[page = {}]: Given<"listNamespaces">) {

@@ -73,13 +73,41 @@ export function oneOf(code: string, ...words: readonly string[]) {
   return (value: string): Wrong => !words.includes(value) && [code, words.join(" or ")];
 }
 
-/**
- * A name as part of an address. Without one it would be another address, and so it would be with `..`; which names are allowed
- * otherwise is for the service to say. `field`: `entityId`, `planId` or `resource`.
- */
-export function checkName(field: string, name: string): string {
-  if (typeof name === "string" && /^[a-z\d*]/i.test(name)) return name;
-  throw invalid(field.replace("I", "_i"), field, name, "a name that begins with a letter or digit");
+const ID = /^[a-z\d][\w.:@-]{0,255}$/i;
+
+/** Which names the library takes, but for the few resources whose names are reserved: those the service knows. */
+const NAMES = {
+  entityId: ID,
+  planId: ID,
+  resource: /^(\*|[a-z][\w./:-]{0,63})$/i,
+  namespace: /^[a-z\d][\w.:@-]{0,63}$/i,
+  // These are drawn: unlike a name, they may begin with an underscore.
+  namespaceId: /^[\w-]{1,64}$/,
+  leaseId: /^[\w-]{1,64}$/,
+} as const;
+
+/** What is wrong with a name of this kind. */
+export function nameRule(field: keyof typeof NAMES) {
+  return (name: string): Wrong => !(typeof name === "string" && NAMES[field].test(name)) && wrongName(field);
+}
+
+/** The name, if the library would take it. */
+export function checkName(field: keyof typeof NAMES, name: string): string {
+  const wrong = nameRule(field)(name);
+  if (wrong) throw invalid(wrong[0], field, name, wrong[1]);
+  return name;
+}
+
+/** A value of a query, which is a text in an address: what is no text, number or flag would become the name of something else. */
+export function checkQuery(field: string, value: unknown): string {
+  if (/^(st|nu|bo)/.test(typeof value)) return String(value);
+  const [code, remedy] = wrongName(field);
+  throw invalid(code, field, value, remedy);
+}
+
+function wrongName(field: string): [code: string, remedy: string] {
+  const which = field === "resource" ? "letters, digits and _ . - / :" : "letters, digits and _ . - : @";
+  return [field.replace("I", "_i"), which];
 }
 
 /** The text of a body. JSON would make `null` of a number that is none, and leave a function out. */

@@ -20,6 +20,7 @@ import { keyField, ServiceCalls } from "./http.ts";
 import { deleteLevel, LEVELS, type LevelRoute, readLevel, routeOf, setLevel } from "./levels.ts";
 import { listed, pageWithCursor } from "./listing.ts";
 import { type ClientOptions, checkOptions } from "./options.ts";
+import { at, type Path } from "./path.ts";
 import { type ClientRequest, questionOf } from "./request.ts";
 import { take } from "./taking.ts";
 
@@ -28,12 +29,12 @@ export let callsOf: (client: ClientLimiter) => ServiceCalls;
 
 /** Lists, by their routes. */
 const LISTS = {
-  listBuckets: "buckets",
-  usage: "usage",
-  listEntities: "entities",
-  listPlans: "plans",
-  listResources: "resources",
-  listResourcesWithEntityLimits: "limits/resources",
+  listBuckets: at`buckets`,
+  usage: at`usage`,
+  listEntities: at`entities`,
+  listPlans: at`plans`,
+  listResources: at`resources`,
+  listResourcesWithEntityLimits: at`limits/resources`,
 } as const;
 
 /** What is created, read, changed and deleted by its id: the route, and the field by which an id is known elsewhere. */
@@ -68,8 +69,8 @@ export class ClientLimiter {
     for (const [kind, [path, field]] of Object.entries(KINDS)) {
       for (const [verb, method] of Object.entries(VERBS)) {
         methods[verb + kind] = async function (...all: never[]) {
-          const at = verb === "create" ? path : `${path}/${checkName(field, all.shift() as never)}`;
-          return this.#change(method, at, all);
+          const whole = verb === "create" ? at`${path}` : at`${path}/${checkName(field, all.shift() as never)}`;
+          return this.#change(method, whole, all);
         };
       }
     }
@@ -139,12 +140,12 @@ export class ClientLimiter {
   /** What each limit of the entity, and of the parents that are charged with it, holds now. */
   async available(question: Question): Promise<Availability[]> {
     const { consume: _, leavePercent: __, ...about } = questionOf(question);
-    return (await this.#send<{ items: Availability[] }>("GET", "available", about)).items;
+    return (await this.#send<{ items: Availability[] }>("GET", at`available`, about)).items;
   }
 
   /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
   async explain(question: RequestQuestion): Promise<Explanation> {
-    return this.#send("POST", "explain", {}, questionOf(question));
+    return this.#send("POST", at`explain`, {}, questionOf(question));
   }
 
   /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will or it is disabled. */
@@ -159,18 +160,18 @@ export class ClientLimiter {
    * `sources` the level of each limit by its name.
    */
   async resolveLimits(entityId: string, resource: string): ReturnType<Limiter["resolveLimits"]> {
-    return this.#send("GET", "limits/effective", questionOf({ entityId, resource }));
+    return this.#send("GET", at`limits/effective`, questionOf({ entityId, resource }));
   }
 
   /** Usage added up over all windows, of an entity, a resource or the whole namespace. */
   async usageSummary(query: UsageRequest): Promise<UsageSummary> {
-    const { once: _, ...summary } = await this.#send<UsageSummary & { once: unknown }>("GET", "usage/summary", query);
+    const { once: _, ...summary } = await this.#send<UsageSummary & { once: unknown }>("GET", at`usage/summary`, query);
     return summary;
   }
 
   /** Changes of the configuration, newest first: of one entity, or of the namespace. */
   auditEvents(query: Parameters<Limiter["auditEvents"]>[0] = {}): AuditListing {
-    return this.#list("audit", { limit: 100, ...query }, ({ items, ...rest }) => ({ events: items, ...rest }));
+    return this.#list(at`audit`, { limit: 100, ...query }, ({ items, ...rest }) => ({ events: items, ...rest }));
   }
 
   /**
@@ -178,29 +179,29 @@ export class ClientLimiter {
    * For programs that start again.
    */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
-    return this.#change("POST", "entities", [entity && { ...entity, ifAbsent: true }, options]);
+    return this.#change("POST", at`entities`, [entity && { ...entity, ifAbsent: true }, options]);
   }
 
   /** The entities whose parent it is. */
   getChildren(...[id, options = {}]: Parameters<Limiter["getChildren"]>): ReturnType<Limiter["getChildren"]> {
-    return this.#list(`entities/${checkName("entityId", id)}/children`, options);
+    return this.#list(at`entities/${checkName("entityId", id)}/children`, options);
   }
 
   /** Every set of limits that is stored for an entity. The set without `resource` is its default. */
   listLimits(...[entityId, options = {}]: Parameters<Limiter["listLimits"]>): ReturnType<Limiter["listLimits"]> {
-    return this.#list(`entities/${checkName("entityId", entityId)}/limits`, options);
+    return this.#list(at`entities/${checkName("entityId", entityId)}/limits`, options);
   }
 
   /** Ids of the entities that have limits of their own on a resource. */
   listEntitiesWithLimits(
     ...[resource, options = {}]: Parameters<Limiter["listEntitiesWithLimits"]>
   ): ReturnType<Limiter["listEntitiesWithLimits"]> {
-    return this.#list("limits/entities", { resource: checkName("resource", resource), ...options });
+    return this.#list(at`limits/entities`, { resource: checkName("resource", resource), ...options });
   }
 
   /** The access and the cascading that are set at exactly this scope. `explain` shows which ones apply in the end. */
   async getPolicy({ entityId, resource }: PolicyScope): Promise<Policy> {
-    const route = { path: "limits", query: { entityId, resource } as LevelRoute["query"] };
+    const route = { path: at`limits`, query: { entityId, resource } as LevelRoute["query"] };
     const { access, cascade } = (await readLevel(this.#calls, route)).config;
     return { ...(access && { access }), ...(cascade !== undefined && { cascade }) };
   }
@@ -229,17 +230,17 @@ export class ClientLimiter {
    */
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     checkAmounts(request?.amounts, "topUp");
-    return this.#operate("top-up", request);
+    return this.#operate(at`top-up`, request);
   }
 
   /** Fills the bucket and forgives its debt. A calendar quota begins a new period, a session window ends. */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
-    return this.#operate("reset", request);
+    return this.#operate(at`reset`, request);
   }
 
   /** Whether the service and its store respond. Never throws. */
   isAvailable(): Promise<boolean> {
-    return this.#calls.answer("GET", "/readyz").then(
+    return this.#calls.answer("GET", at`/readyz`).then(
       () => true,
       () => false,
     );
@@ -259,7 +260,7 @@ export class ClientLimiter {
   }
 
   async #operate(
-    path: string,
+    path: Path,
     { principal, idempotencyKey, ...body }: TopUpRequest | ResetRequest,
   ): Promise<OperationResult> {
     refuse({ principal });
@@ -273,17 +274,20 @@ export class ClientLimiter {
 
   async #policy(name: string, where: PolicyScope, value: unknown, options: ChangeOptions): Promise<boolean> {
     refuse(options);
-    const { headers, repeats } = await this.#calls.answer("PUT", name, { query: where, body: { [name]: value } });
+    const { headers, repeats } = await this.#calls.answer("PUT", at`${name}`, {
+      query: where,
+      body: { [name]: value },
+    });
     // A repeat finds what the first may have set, and cannot tell whose it is.
     return headers.get("zael-changed") !== "false" || repeats > 0;
   }
 
-  async #send<Body>(method: string, path: string, query: object = {}, body?: unknown): Promise<Body> {
+  async #send<Body>(method: string, path: Path, query: object = {}, body?: unknown): Promise<Body> {
     return (await this.#calls.answer<Body>(method, path, { body, query })).body;
   }
 
   /** `given`: what is sent, where something is, and the options. */
-  async #change<Body>(method: string, path: string, given: readonly (object | undefined)[]): Promise<Body> {
+  async #change<Body>(method: string, path: Path, given: readonly (object | undefined)[]): Promise<Body> {
     if (method === "GET") return this.#send(method, path);
     const [body, change = {}] = method === "DELETE" ? [undefined, ...given] : given;
     const { principal, ...options } = change as ChangeOptions;
@@ -295,7 +299,7 @@ export class ClientLimiter {
   }
 
   #list<Item, Shown = ListPage<Item>>(
-    path: string,
+    path: Path,
     { limit, cursor, ...query }: { readonly limit?: number; readonly cursor?: string; readonly resource?: string },
     shape: (page: { readonly items: readonly Item[]; readonly cursor?: string }) => Shown = pageWithCursor as never,
   ): Listing<Item, Shown> {

@@ -8,6 +8,7 @@ import { bodyFrom } from "./answered-body.ts";
 import { eventsIn, type RemoteEvent } from "./events.ts";
 import type { ServiceCalls } from "./http.ts";
 import { listed, pageWithCursor } from "./listing.ts";
+import { at, type Path } from "./path.ts";
 
 /** What was used and refused, and what happens now, for the command line. */
 export class RemoteHistory {
@@ -18,13 +19,13 @@ export class RemoteHistory {
   }
 
   async usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
-    return (await this.#get<{ items: UsageTotal[] }>("usage/totals", { ...query })).items;
+    return (await this.#get<{ items: UsageTotal[] }>(at`usage/totals`, { ...query })).items;
   }
 
   /** The file as it comes, piece by piece. */
   async *exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncGenerator<string, void, undefined> {
     const parts = { query: { ...query }, isStream: true } as const;
-    const { body } = await bodyFrom<Response>(this.#calls, "GET", "usage/export", parts);
+    const { body } = await bodyFrom<Response>(this.#calls, "GET", at`usage/export`, parts);
     const decoder = new TextDecoder();
     for await (const bytes of (body ?? []) as AsyncIterable<Uint8Array>) yield decoder.decode(bytes, { stream: true });
   }
@@ -36,14 +37,14 @@ export class RemoteHistory {
     const name = typeof limit === "string" ? { limit } : {};
     return listed(
       ({ limit: pageLimit, cursor: from }) =>
-        this.#get("refusals", { ...about, ...name, pageSize: pageLimit, cursor: from }),
+        this.#get(at`refusals`, { ...about, ...name, pageSize: pageLimit, cursor: from }),
       { limit: size, cursor },
       pageWithCursor,
     );
   }
 
   async refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
-    return (await this.#get<{ items: RefusalTotal[] }>("refusals/totals", { ...query })).items;
+    return (await this.#get<{ items: RefusalTotal[] }>(at`refusals/totals`, { ...query })).items;
   }
 
   /** What happens from now on, or after an event that was seen; ends with the stream. */
@@ -53,11 +54,11 @@ export class RemoteHistory {
   ): AsyncGenerator<RemoteEvent, void, undefined> {
     const headers: Readonly<Record<string, string>> = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
     const parts = { query, headers, signal, isStream: true, repeats: "never" } as const;
-    const { body } = await bodyFrom<Response>(this.#calls, "GET", "events", parts);
+    const { body } = await bodyFrom<Response>(this.#calls, "GET", at`events`, parts);
     if (body !== null) yield* eventsIn(body);
   }
 
-  #get<Body>(path: string, query: Readonly<Record<string, string | number | undefined>>): Promise<Body> {
+  #get<Body>(path: Path, query: Readonly<Record<string, string | number | undefined>>): Promise<Body> {
     return bodyFrom(this.#calls, "GET", path, { query });
   }
 }

@@ -1,8 +1,9 @@
 import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Clock } from "../ports/system.ts";
-import { jsonOf } from "./check.ts";
+import { checkQuery, jsonOf } from "./check.ts";
 import { inBackground } from "./in-background.ts";
 import type { CheckedOptions } from "./options.ts";
+import { at, type Path } from "./path.ts";
 import { errorOf, parsed } from "./problem.ts";
 
 /**
@@ -66,11 +67,8 @@ export class ServiceCalls {
     await Promise.allSettled(this.#underWay);
   }
 
-  /**
-   * An answer of success, its body as the library would give it. Throws what the library would throw. A path that begins with `/` is
-   * below the address of the service, any other below the namespace.
-   */
-  async answer<Body>(method: string, path: string, parts: RequestParts = {}): Promise<ServiceAnswer<Body>> {
+  /** An answer of success, its body as the library would give it. Throws what the library would throw. */
+  async answer<Body>(method: string, path: Path, parts: RequestParts = {}): Promise<ServiceAnswer<Body>> {
     if (this.#isClosed && parts.repeats !== "lease") {
       throw new LimiterError("closed", "The client has been closed; make a new LimiterClient.");
     }
@@ -79,7 +77,7 @@ export class ServiceCalls {
     return sending.finally(() => this.#underWay.delete(sending));
   }
 
-  async #answer<Body>(method: string, path: string, parts: RequestParts): Promise<ServiceAnswer<Body>> {
+  async #answer<Body>(method: string, path: Path, parts: RequestParts): Promise<ServiceAnswer<Body>> {
     const { clock } = this;
     const { repeats } = parts;
     for (let repeat = 0; ; repeat++) {
@@ -97,7 +95,7 @@ export class ServiceCalls {
 
   async #attempt<Body>(
     method: string,
-    path: string,
+    path: Path,
     { query = {}, body, headers, waitMs = 0, signal, isStream }: RequestParts,
   ): Promise<Failure | Omit<ServiceAnswer<Body>, "repeats">> {
     const { base, token, namespace, timeoutMs } = this.options;
@@ -106,8 +104,10 @@ export class ServiceCalls {
       () => late.abort(),
       () => {},
     );
-    const url = new URL(base + (path.startsWith("/") ? path : `/v1/namespaces/${namespace}/${path}`));
-    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
+    const url = new URL(base + (path.startsWith("/") ? path : `${at`/v1/namespaces/${namespace}`}/${path}`));
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(name, checkQuery(name, value));
+    }
     const text = body === undefined ? "" : jsonOf(body);
     try {
       const response = await fetch(url, {

@@ -8,6 +8,7 @@ import type { LeaseView } from "../leases/lease-view.ts";
 import { alsoRule, asGiven, checkAmounts, checkNames, type Rules } from "./check.ts";
 import { keyField, type ServiceCalls } from "./http.ts";
 import { inBackground } from "./in-background.ts";
+import { at } from "./path.ts";
 
 /** What a lease was taken with. */
 interface Taken {
@@ -251,7 +252,7 @@ export class ClientLease implements Public<Lease> {
 
   async #send(what: string, body?: object, headers = {}): Promise<LeaseView> {
     try {
-      const path = `leases/${this.#view.leaseId}/${what}`;
+      const path = at`leases/${this.#view.leaseId as string}/${what}`;
       return (await this.#calls.answer<LeaseView>("POST", path, { body, headers, repeats: "lease" })).body;
     } catch (error) {
       if (error instanceof LeaseClosed) this.#end(error.leaseStatus ?? "expired");

@@ -4,6 +4,7 @@ import { bodyFrom } from "./answered-body.ts";
 import { checkName } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
 import { listed, pageWithCursor } from "./listing.ts";
+import { at } from "./path.ts";
 
 type Amounts = Readonly<Record<string, number>>;
 
@@ -19,14 +20,14 @@ export class RemoteLeases {
   list(query: { readonly entityId?: string; readonly resource?: string } & ListOptions = {}): Listing<LeaseView> {
     const { entityId, resource, ...page } = query;
     return listed(
-      (each) => bodyFrom(this.#calls, "GET", "leases", { query: { entityId, resource, ...each } }),
+      (each) => bodyFrom(this.#calls, "GET", at`leases`, { query: { entityId, resource, ...each } }),
       page,
       pageWithCursor,
     );
   }
 
   async get(leaseId: string): Promise<LeaseView> {
-    return bodyFrom(this.#calls, "GET", this.#one(leaseId), {});
+    return bodyFrom(this.#calls, "GET", at`leases/${checkName("leaseId", leaseId)}`, {});
   }
 
   /** Ends it with what it came to in total. */
@@ -34,15 +35,14 @@ export class RemoteLeases {
     leaseId: string,
     totals: { readonly consumed?: Amounts; readonly also?: Readonly<Record<string, Amounts>> },
   ): Promise<LeaseView> {
-    return bodyFrom(this.#calls, "POST", `${this.#one(leaseId)}/settle`, { body: totals, repeats: "lease" });
+    return bodyFrom(this.#calls, "POST", at`leases/${checkName("leaseId", leaseId)}/settle`, {
+      body: totals,
+      repeats: "lease",
+    });
   }
 
   /** Gives everything back. */
   async rollback(leaseId: string): Promise<LeaseView> {
-    return bodyFrom(this.#calls, "POST", `${this.#one(leaseId)}/rollback`, { repeats: "lease" });
-  }
-
-  #one(leaseId: string): string {
-    return `leases/${encodeURIComponent(checkName("leaseId", leaseId))}`;
+    return bodyFrom(this.#calls, "POST", at`leases/${checkName("leaseId", leaseId)}/rollback`, { repeats: "lease" });
   }
 }

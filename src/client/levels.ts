@@ -3,10 +3,11 @@ import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkName, refuse } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
+import { at, type Path } from "./path.ts";
 
 /** By which route the service knows a level, and which query names it. */
 export interface LevelRoute {
-  readonly path: string;
+  readonly path: Path;
   readonly query: { readonly entityId?: string; readonly planId?: string; readonly resource?: string };
 }
 
@@ -30,7 +31,7 @@ export function routeOf(
   const field = LEVELS[level as keyof typeof LEVELS];
   const isOn = level.endsWith("Limits") && resource !== undefined;
   return {
-    path: level.endsWith("Totals") ? "totals" : "limits",
+    path: level.endsWith("Totals") ? at`totals` : at`limits`,
     query: {
       ...(field && { [field]: checkName(field, owner) }),
       ...(isOn && { resource: checkName("resource", resource) }),

@@ -21,7 +21,7 @@ export function listed<Item, Shown = ListPage<Item>>(
   async function* parts(most: number) {
     let part: PageOf<Item> = { items: [], ...(cursor === undefined ? {} : { cursor }) };
     do {
-      part = await fetch({ limit: Math.min(most, PART_MAX), cursor: part.cursor });
+      part = await fetch({ limit: Math.min(most, limit, PART_MAX), cursor: part.cursor });
       yield part;
       most -= part.items.length;
     } while (part.cursor !== undefined && most > 0);

@@ -2,9 +2,10 @@ import { NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { Listing, ListOptions } from "../engine/listing.ts";
 import { bodyFrom } from "./answered-body.ts";
-import { checkName, invalid } from "./check.ts";
+import { checkName } from "./check.ts";
 import type { ServiceCalls } from "./http.ts";
 import { listed, pageWithCursor } from "./listing.ts";
+import { at, type Path } from "./path.ts";
 
 /** The namespaces of a service, as far as the token has them. */
 export class RemoteNamespaces {
@@ -15,11 +16,11 @@ export class RemoteNamespaces {
   }
 
   list(page: ListOptions = {}): Listing<Namespace> {
-    return this.#list("/v1/namespaces", page);
+    return this.#list(at`/v1/namespaces`, page);
   }
 
   orphans(page: ListOptions = {}): Listing<Namespace> {
-    return this.#list("/v1/orphans", page);
+    return this.#list(at`/v1/orphans`, page);
   }
 
   /** There is no route for one: a token knows the names that it has. */
@@ -29,15 +30,15 @@ export class RemoteNamespaces {
   }
 
   register(name: string): Promise<Namespace> {
-    return bodyFrom(this.#calls, "POST", "/v1/namespaces", { body: { name } });
+    return bodyFrom(this.#calls, "POST", at`/v1/namespaces`, { body: { name } });
   }
 
   delete(name: string): Promise<Namespace> {
-    return bodyFrom(this.#calls, "DELETE", `/v1/namespaces/${checkName("namespace", name)}`, { repeats: "never" });
+    return bodyFrom(this.#calls, "DELETE", at`/v1/namespaces/${checkName("namespace", name)}`, { repeats: "never" });
   }
 
   recover(id: string): Promise<Namespace> {
-    return bodyFrom(this.#calls, "POST", `/v1/orphans/${checkId(id)}/recover`, { repeats: "never" });
+    return bodyFrom(this.#calls, "POST", at`/v1/orphans/${checkName("namespaceId", id)}/recover`, { repeats: "never" });
   }
 
   /** Until all of it is gone: the service works for some seconds at a time. */
@@ -46,7 +47,7 @@ export class RemoteNamespaces {
       const part = await bodyFrom<{ readonly records: number; readonly done: boolean }>(
         this.#calls,
         "POST",
-        `/v1/orphans/${checkId(id)}/purge`,
+        at`/v1/orphans/${checkName("namespaceId", id)}/purge`,
         { waitMs: PURGE_MS, repeats: "never" },
       );
       records += part.records;
@@ -55,15 +56,9 @@ export class RemoteNamespaces {
     }
   }
 
-  #list(path: string, page: ListOptions): Listing<Namespace> {
+  #list(path: Path, page: ListOptions): Listing<Namespace> {
     return listed((each) => bodyFrom(this.#calls, "GET", path, { query: each }), page, pageWithCursor);
   }
 }
 
 const PURGE_MS = 30_000;
-
-/** Ids are drawn: unlike a name, one may begin with an underscore. */
-function checkId(id: string): string {
-  if (typeof id === "string" && /^[\w-]+$/.test(id)) return id;
-  throw invalid("namespace_id", "namespaceId", id, "an id that the list of deleted namespaces has");
-}

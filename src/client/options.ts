@@ -1,7 +1,7 @@
 import type { OnUnavailable } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
-import { asGiven, checkNames, holdRule, invalid, oneOf, type Rules } from "./check.ts";
+import { asGiven, checkNames, holdRule, invalid, nameRule, oneOf, type Rules } from "./check.ts";
 
 /** Which service, as whom, and how long an answer may take. */
 export interface ClientOptions {
@@ -41,8 +41,7 @@ const OPTIONS: Rules<ClientOptions> = {
   // The token itself is in no message, whatever is wrong with it.
   token: asGiven,
   // They stand in every address.
-  namespace: (name: string) =>
-    !(typeof name === "string" && /^[a-z\d][\w.\-:@]*$/i.test(name)) && ["namespace", "letters, digits and _ . - : @"],
+  namespace: nameRule("namespace"),
   timeoutMs: (ms: number) => !(Number.isSafeInteger(ms) && ms > 0) && ["option", "whole milliseconds, at least 1"],
   onUnavailable: oneOf("option", "allow", "block"),
   holdMs: holdRule,

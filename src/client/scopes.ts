@@ -4,6 +4,7 @@ import type { Limit } from "../domain/limit.ts";
 import type { SetOptions } from "../engine/level-options.ts";
 import type { ServiceCalls } from "./http.ts";
 import { deleteLevel, type LevelRoute, readLevel, setLevel } from "./levels.ts";
+import { at } from "./path.ts";
 
 /** What each level of a service stores, by its scope: for the command line. */
 export class RemoteLevels {
@@ -31,5 +32,5 @@ export class RemoteLevels {
 
 function routeOfScope(scope: ConfigScope): LevelRoute {
   const { level: _, ...query } = scope;
-  return { path: isTotal(scope) ? "totals" : "limits", query };
+  return { path: isTotal(scope) ? at`totals` : at`limits`, query };
 }

@@ -3,6 +3,7 @@ import type { Refusal } from "../engine/refusal.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import { keyField, type ServiceAnswer, type ServiceCalls } from "./http.ts";
 import { ClientLease } from "./lease.ts";
+import { at } from "./path.ts";
 import { carryOver } from "./problem.ts";
 import { type ClientRequest, checkRequest } from "./request.ts";
 
@@ -47,7 +48,7 @@ async function taken(
     if (clock.now() - askedAtMs > holdMs / 3) await lease.refresh();
     return lease;
   };
-  const answering = calls.answer<Answer>("POST", route, {
+  const answering = calls.answer<Answer>("POST", at`${route}`, {
     body: { ...asked, holdMs, onExpiry },
     headers: keyField(),
     repeats: "take",

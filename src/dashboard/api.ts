@@ -105,6 +105,8 @@ export class Api {
     // Errors then speak of what is on the page, not of routes.
     headers.set("zae-limiter-surface", "page");
     if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
+    // Names are encoded, but `..` remains, and leads to another address.
+    if (new URL(path, location.origin).pathname !== path) throw new ApiError(400, "id_invalid", "This is no id.", []);
     let answer: Response;
     try {
       answer = await fetch(search === "" ? path : `${path}?${search}`, { ...init, method, headers, cache: "no-store" });
