@@ -120,10 +120,11 @@ export class StraightMarks {
     const before = findLimit(stored, use.limit);
     if (held === undefined || before === undefined) return undefined;
     const last = periodOf(before, stored.epochMs, calendar);
-    // Of a limit that refills, what was used once is over when the mark has changed since.
+    // Of a limit that refills, what was used once is over when the mark has changed since. A quota may have become one.
     const seen = useOf(held, state, { milli: 0, readingMs: isAsMet ? use.readingMs : readingMs }, calendar);
     const isMoreUsed = seen.used.after > use.used.after;
-    if (isAsMet || rulesOf(held.limit).hasPeriods) return { use, last, isMoreUsed };
+    const hasPeriods = rulesOf(use.rule).hasPeriods || rulesOf(held.limit).hasPeriods;
+    if (isAsMet || hasPeriods) return { use, last, isMoreUsed };
     return { use: { ...seen, period: use.period }, last, isMoreUsed };
   }
 

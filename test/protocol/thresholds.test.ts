@@ -28,13 +28,13 @@ function heardBy({ buckets }: Process): Crossed[] {
 /** Marks wait in front of it until it is open. */
 class Gate {
   open = () => {};
-  readonly #opened = new Promise<void>((resolve) => {
+  readonly opened = new Promise<void>((resolve) => {
     this.open = resolve;
   });
 
   readonly marks = (items: ItemStore): ItemStore =>
     writing(items, async (write, send) => {
-      if (isMark(write)) await this.#opened;
+      if (isMark(write)) await this.opened;
       return send();
     });
 }
@@ -96,6 +96,35 @@ test("levels of a request that is refused and undone write no marks", async () =
   assert.deepEqual(kinds(await process.place.take(both(85), T0)), ["taken", "short"]);
   await process.buckets.settled();
   assert.deepEqual([marks, percents(told)], [0, []]);
+});
+
+test("what was used of a quota is told, also where it is no quota any more when the mark is written", async () => {
+  const cluster = new Cluster();
+  const gate = new Gate();
+  let isSlow = false;
+  const through = (items: ItemStore): ItemStore =>
+    overriding(items, {
+      read: async (...args) => {
+        if (isSlow) await gate.opened;
+        return items.read(...args);
+      },
+    });
+  const process = await cluster.open({ through });
+  const told = heardBy(process);
+  const both = (tokens: number) => [ofDay(tokens), claim("org", [Kinds.perMinute("day", 100)], { day: tokens })];
+  await process.place.take(both(1), T0);
+  isSlow = true;
+  // A transaction shows no item: its marks begin with a read.
+  assert.deepEqual(kinds(await process.place.take(both(80), T0 + 2_000, { atomic: true })), ["taken", "taken"]);
+  // By a clock that is behind: at the reading of the take the rate is full again.
+  const next = { origin: { asOfMs: T0 + 1, generation: 2 } };
+  await taken(await cluster.open(), claim("ada", [Kinds.perSecond("day", 1_000)], { day: 1 }, next), T0 + 1);
+  gate.open();
+  await process.buckets.settled();
+  assert.deepEqual(
+    told.map(({ percent, used, capacity }) => [percent, used, capacity]),
+    [[80, 81, 100]],
+  );
 });
 
 test("takes of one bucket that are under way together are told with one write", async () => {

@@ -341,10 +341,14 @@ export class ConditionalCalls {
     this.slots.heard(id, ticket, amounts);
   }
 
-  #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
+  #ticketed({ bucket, bypass }: Claim | Held, { pins, counted }: Asked, ticket: Ticket | undefined): void {
     if (bypass) return;
+    // After a lost answer it may have landed twice, where another process took the nonce's slot: the ticket is of the later take, and of a limit
+    // that was a quota only before that it says nothing.
+    const last = counted?.isLost === true ? pins.at(-1)?.pins : undefined;
     for (const one of pins) {
-      const problems = this.#pins.note(bucket.id, ticket, one.pins, one.removals);
+      const own = last === undefined ? one.pins : new Map([...one.pins].filter(([limit]) => last.has(limit)));
+      const problems = this.#pins.note(bucket.id, ticket, own, one.removals);
       for (const problem of problems) this.#journal.violation(`${shownKey(bucket.id)}: ${problem}`);
     }
   }

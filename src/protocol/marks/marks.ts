@@ -153,13 +153,15 @@ export class Marks implements ThresholdMarks {
   }
 
   /**
-   * What counts as used. Of a bucket in shards only reading all of them tells. Of a limit that refills, what was used once is over
-   * when the mark has changed since: what is used now is told. A take of several levels shows no item: others may have given back before
-   * it what this process did not know of, and of a limit that refills no more is told than the item shows.
+   * What counts as used. Of a bucket in shards only reading all of them tells. Of a quota it is what was used in its period, whatever the
+   * limit has become since. Of a limit that refills, what was used once is over when the mark has changed since: what is used now is told. A
+   * take of several levels shows no item: others may have given back before it what this process did not know of, and of a limit that refills
+   * no more is told than the item shows.
    */
   #useNow(held: LimitState, { state, image }: Seen, { use, milli, image: met, isAsMet }: Met): Use {
-    if (image.shardCount === 1 && (isAsMet || rulesOf(held.limit).hasPeriods)) {
-      if (met !== undefined || rulesOf(held.limit).hasPeriods) return use;
+    const hasPeriods = rulesOf(use.rule).hasPeriods || rulesOf(held.limit).hasPeriods;
+    if (image.shardCount === 1 && (isAsMet || hasPeriods)) {
+      if (met !== undefined || hasPeriods) return use;
       const after = Math.min(use.used.after, this.#usedIn(held, state, { use, milli }));
       return { ...use, used: { ...use.used, before: Math.min(use.used.before, after), after } };
     }
