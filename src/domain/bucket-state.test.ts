@@ -323,7 +323,7 @@ test("a shard whose limits were all deleted for a while is that shard still, and
   const part = { index: 0, count: 2, rounding: "exact" } as const;
   const whole = freshBucket(
     limitSet([Limit.perMinute("rpm", 100)]),
-    { asOfMs: T0, generation: null, changedMs: T0 },
+    { asOfMs: T0, generation: null, changeNumber: 1 },
     T0,
     calendar,
   );
@@ -331,10 +331,10 @@ test("a shard whose limits were all deleted for a while is that shard still, and
   const shard = assembled({ ...whole, limits: half }, calendar);
   const again = limitSet([Limit.perMinute("rpm", 60)]);
   const changes = [
-    { fromMs: T0 + SECOND_MS, set: limitSet([]) },
-    { fromMs: T0 + 2 * SECOND_MS, set: again },
+    { fromMs: T0 + SECOND_MS, number: 2, set: limitSet([]) },
+    { fromMs: T0 + 2 * SECOND_MS, number: 3, set: again },
   ];
-  const origin = { asOfMs: T0 + HOUR_MS, generation: null, changedMs: T0 + 2 * SECOND_MS, changes };
+  const origin = { asOfMs: T0 + HOUR_MS, generation: null, changeNumber: 3, changes };
   const now = bringLimits(shard, again, origin, T0 + HOUR_MS);
   assert.deepEqual(findLimit(now, "rpm")?.part, part);
   assert.equal(findLimit(now, "rpm")?.terms.capacityMilli, 30_000);

@@ -1,3 +1,4 @@
+import { type ChangeTime, numberOfAll } from "./change-number.ts";
 import {
   CHANGES_KEPT,
   type ConfigScope,
@@ -11,15 +12,13 @@ import type { Limit } from "./limit.ts";
 import { checkLimits } from "./limit.ts";
 import { limitSet } from "./limit-set.ts";
 import { formerPlans, type PlanStint } from "./plan-stints.ts";
+import { numberIn, numberOf, type Since, sinceAfter, sinceFrom } from "./since.ts";
 
 /** What of a stored configuration decides which limits there are. */
 type ScopeLimits = Pick<StoredConfig, "limits" | "inherit" | "appliesTo">;
 
 /** What a scope said of limits from an instant on. */
-export interface LimitsVersion extends ScopeLimits {
-  /** 0: before all changes that are kept; since when is not known. */
-  readonly fromMs: number;
-}
+export interface LimitsVersion extends ScopeLimits, Since {}
 
 /**
  * What a scope said over time, the oldest first, now that it says something else from `atMs` on. The first version is what it said
@@ -29,14 +28,12 @@ export function withVersion(
   versions: readonly LimitsVersion[] | undefined,
   before: ScopeLimits | undefined,
   after: ScopeLimits | undefined,
-  atMs: number,
+  time: ChangeTime,
 ): readonly LimitsVersion[] | undefined {
   if (isSameVersion(before, after)) return versions;
   const known = versions ?? [{ ...limitsPart(before), fromMs: 0 }];
-  // By a clock that is behind, too, a later change comes after an earlier one.
-  const fromMs = Math.max(atMs, (known.at(-1)?.fromMs ?? 0) + 1);
-  const [oldest, ...later] = [...known, { ...limitsPart(after), fromMs }].slice(-CHANGES_KEPT - 1);
-  return oldest === undefined ? [] : [{ ...oldest, fromMs: 0 }, ...later];
+  const [oldest, ...later] = [...known, { ...limitsPart(after), ...sinceAfter(known, time) }].slice(-CHANGES_KEPT - 1);
+  return oldest === undefined ? [] : [{ ...limitsPart(oldest), fromMs: 0 }, ...later];
 }
 
 /** The plans that an entity had, where it had another before. */
@@ -66,17 +63,17 @@ export function resolveChanges(
   past: PastPlans | undefined,
 ): LevelConfig {
   const now = resolveConfig(found, scopes, entity);
-  const instants = instantsOf([...histories, ...(past === undefined ? [] : pastHistories(past))]);
-  if (instants.length === 0) return now;
+  const points = pointsOf([...histories, ...(past === undefined ? [] : pastHistories(past))]);
+  if (points.length === 0) return now;
   const at = new Map(
-    [0, ...instants].map((atMs) => {
-      const configs = configsAt(found, histories, atMs);
-      const then = past === undefined ? { configs, scopes } : withPlanAt(past, { configs, scopes }, atMs);
-      return [atMs, resolveConfig(then.configs, then.scopes, entity)] as const;
+    [BEGINNING, ...points].map(({ number }) => {
+      const configs = configsAt(found, histories, number);
+      const then = past === undefined ? { configs, scopes } : withPlanAt(past, { configs, scopes }, number);
+      return [number, resolveConfig(then.configs, then.scopes, entity)] as const;
     }),
   );
-  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits ?? []);
-  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals ?? []);
+  const changes = changesAt(points, (number) => at.get(number)?.limits ?? []);
+  const totalsChanges = changesAt(points, (number) => at.get(number)?.totals ?? []);
   return {
     ...now,
     ...(changes.length === 0 ? {} : { changes }),
@@ -84,26 +81,42 @@ export function resolveChanges(
   };
 }
 
-/** What a scope said at an instant. */
-function versionAt(versions: readonly LimitsVersion[], atMs: number): LimitsVersion | undefined {
-  return versions.findLast(({ fromMs }) => fromMs <= atMs) ?? versions[0];
+/** What a scope said after the change of a number. */
+function versionAt(versions: readonly LimitsVersion[], number: number): LimitsVersion | undefined {
+  return versions.findLast((version) => numberOf(version) <= number) ?? versions[0];
 }
 
-/** The instants of the changes in several histories, each once, in their order. */
-function instantsOf(histories: readonly (readonly Since[] | undefined)[]): number[] {
-  const instants = new Set<number>();
-  for (const versions of histories) for (const { fromMs } of versions ?? []) if (fromMs > 0) instants.add(fromMs);
-  return [...instants].sort((a, b) => a - b);
+/** A change of one or several scopes at once. */
+interface Point {
+  readonly fromMs: number;
+  readonly number: number;
+  readonly count: number;
 }
 
-/** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
-function changesAt(instants: readonly number[], limitsAt: (atMs: number) => readonly Limit[]): readonly LimitsSince[] {
+const BEGINNING: Point = { fromMs: 0, number: 0, count: 1 };
+
+/** The changes in several histories, those of one number together, in the order in which they were made. */
+function pointsOf(histories: readonly (readonly Since[] | undefined)[]): readonly Point[] {
+  const points = new Map<number, Point>();
+  for (const since of histories.flatMap((versions) => versions ?? [])) {
+    if (since.fromMs === 0) continue;
+    const number = numberOf(since);
+    const { fromMs, count } = points.get(number) ?? { fromMs: 0, count: 0 };
+    points.set(number, { fromMs: Math.max(fromMs, since.fromMs), number, count: count + 1 });
+  }
+  return [...points.values()].sort((a, b) => a.number - b.number);
+}
+
+/** The changes of what is in force, the oldest first: one by which nothing became different is none, and none comes before an earlier one. */
+function changesAt(points: readonly Point[], limitsAt: (number: number) => readonly Limit[]): readonly LimitsSince[] {
   const changes: LimitsSince[] = [];
-  let last: string | undefined;
-  for (const fromMs of [0, ...instants]) {
-    const limits = limitsAt(fromMs);
+  let last = limitSet(limitsAt(BEGINNING.number)).signature;
+  for (const { number, count, fromMs } of points) {
+    const limits = limitsAt(number);
     const { signature } = limitSet(limits);
-    if (fromMs > 0 && signature !== last) changes.push({ fromMs, limits });
+    if (signature === last) continue;
+    const earlierMs = changes.at(-1)?.fromMs ?? 0;
+    changes.push({ fromMs: Math.max(earlierMs, fromMs), number: numberOfAll(number, count), limits });
     last = signature;
   }
   return changes;
@@ -114,16 +127,16 @@ interface ScopesSaying {
   readonly scopes: readonly ConfigScope[];
 }
 
-/** The same with what the entity's plan of that instant said then. A plan that was deleted since has kept what it said. */
-function withPlanAt(past: PastPlans, now: ScopesSaying, atMs: number): ScopesSaying {
+/** The same with what the entity's plan of then said. A plan that was deleted since has kept what it said. */
+function withPlanAt(past: PastPlans, now: ScopesSaying, number: number): ScopesSaying {
   const { stints } = past;
-  const stint = stints.findLast(({ fromMs }) => fromMs <= atMs);
+  const stint = stints.findLast((one) => numberOf(one) <= number);
   if (stint === undefined || stint === stints.at(-1)) return now;
   const scopes = past.scopesWith(stint.planId);
   const configs = scopes.map((scope) => {
     if (!("planId" in scope)) return now.configs[now.scopes.findIndex(({ level }) => level === scope.level)];
     const versions = past.historyOf(scope);
-    return versions === undefined ? undefined : versionAt(versions, atMs);
+    return versions === undefined ? undefined : versionAt(versions, number);
   });
   return { configs, scopes };
 }
@@ -133,15 +146,15 @@ function pastHistories({ stints, scopesWith, historyOf }: PastPlans): (readonly 
   return [stints, ...plans.map((scope) => historyOf(scope))];
 }
 
-/** The configurations of some scopes as they were at an instant, but for policies, which are those of now. */
+/** The configurations of some scopes as they were after the change of a number, but for policies, which are those of now. */
 function configsAt(
   found: readonly (StoredConfig | undefined)[],
   histories: readonly (readonly LimitsVersion[] | undefined)[],
-  atMs: number,
+  number: number,
 ): readonly (StoredConfig | undefined)[] {
   return found.map((config, i) => {
     const versions = histories[i];
-    const then = versions === undefined ? undefined : versionAt(versions, atMs);
+    const then = versions === undefined ? undefined : versionAt(versions, number);
     if (then === undefined) return config;
     const { limits: _, inherit: __, appliesTo: ___, ...policy } = config ?? { limits: [] };
     return { ...policy, ...limitsPart(then) };
@@ -149,7 +162,7 @@ function configsAt(
 }
 
 export function versionsText(versions: readonly LimitsVersion[]): string {
-  return JSON.stringify(versions.map(({ fromMs, ...said }) => [fromMs, said]));
+  return JSON.stringify(versions.map((version) => [version.fromMs, limitsPart(version), ...numberIn(version)]));
 }
 
 /** Undefined where the text is not of this form: then nothing is known of the time before. */
@@ -157,10 +170,9 @@ export function versionsFrom(text: unknown): readonly LimitsVersion[] | undefine
   try {
     const found: unknown = JSON.parse(String(text));
     if (!Array.isArray(found)) return undefined;
-    return found.map(([fromMs, said]) => {
-      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is not an instant.`);
+    return found.map(([fromMs, said, number]) => {
       const limits: readonly Limit[] = said.limits.length === 0 ? [] : checkLimits(said.limits, ANY_CRON);
-      return { ...limitsPart({ ...said, limits }), fromMs };
+      return { ...limitsPart({ ...said, limits }), ...sinceFrom(fromMs, number) };
     });
   } catch {
     return undefined;
@@ -184,7 +196,3 @@ export function isSameVersion(one: ScopeLimits | undefined, other: ScopeLimits |
 
 /** Whether its cron expressions can be was checked when it was set. */
 const ANY_CRON = { problemOf: () => undefined };
-
-interface Since {
-  readonly fromMs: number;
-}

@@ -61,6 +61,8 @@ export interface PolicyChange {
 /** Limits of an entity on a resource from an instant on: what its scopes said together. */
 export interface LimitsSince {
   readonly fromMs: number;
+  /** Of the change: a later one has a higher number. */
+  readonly number: number;
   readonly limits: readonly Limit[];
 }
 

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { anyLimit, calendar, ODD_NUMBERS } from "../../test/limits/kind-arbitraries.ts";
 import { availableMilli, type BucketState, bucketFor, findLimit, freshBucket, takeFrom } from "./bucket-state.ts";
+import { numberOfInstant } from "./change-number.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { type LimitsFrom, limitSet, type SetOrigin } from "./limit-set.ts";
 
@@ -16,9 +17,15 @@ type Change = readonly [fromMs: number, ...limits: Limit[]];
 
 /** A claim of somebody who has read these changes; the last of them has the limits of now. */
 function claim(...changes: readonly Change[]): { readonly set: LimitsFrom["set"]; readonly origin: SetOrigin } {
-  const all = changes.map(([fromMs, ...limits]): LimitsFrom => ({ fromMs: T0 + fromMs, set: limitSet(limits) }));
-  const { fromMs, set } = all.at(-1) as LimitsFrom;
-  return { set, origin: { asOfMs: fromMs, generation: null, changedMs: fromMs, changes: all } };
+  const all = changes.map(
+    ([fromMs, ...limits]): LimitsFrom => ({
+      fromMs: T0 + fromMs,
+      number: numberOfInstant(T0 + fromMs),
+      set: limitSet(limits),
+    }),
+  );
+  const { fromMs, number, set } = all.at(-1) as LimitsFrom;
+  return { set, origin: { asOfMs: fromMs, generation: null, changeNumber: number, changes: all } };
 }
 
 function taken(state: BucketState, limit: string, tokens: number, atMs: number): BucketState {
@@ -153,7 +160,7 @@ test("limits brought with a request count from the request on, and stored ones a
   const stored: Change = [0, Limits.perSecond("r", 1, { burst: 1_000 })];
   const given = {
     set: limitSet([Limits.perSecond("r", 10, { burst: 1_000 })]),
-    origin: { asOfMs: T0 + 10_000, generation: null, changedMs: T0, given: true as const },
+    origin: { asOfMs: T0 + 10_000, generation: null, changeNumber: numberOfInstant(T0), given: true as const },
   };
   const empty = taken(fresh(claim(stored), 0), "r", 1_000, 0);
   const byGiven = bucketFor(empty, given, T0 + 10_000, calendar);

@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
 import { isBeyondRates } from "./beyond-rates.ts";
+import { lastNumberOf } from "./change-number.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { REQUESTS } from "./measures.ts";
@@ -21,6 +22,8 @@ export interface LimitSet {
 /** Limits that are in force from an instant on. */
 export interface LimitsFrom {
   readonly fromMs: number;
+  /** Of the change: a later one has a higher number. */
+  readonly number: number;
   readonly set: LimitSet;
 }
 
@@ -40,10 +43,10 @@ export interface SetOrigin {
   /** Limits of the entity's own: a store that forgets buckets by themselves keeps this one. */
   readonly own?: true;
   /**
-   * The instant of the newest change of stored limits that was read; on a bucket, of the newest that it has gone through.
+   * The number of the newest change of stored limits that was read; on a bucket, of the newest that it has gone through.
    * Absent: none is known.
    */
-  readonly changedMs?: number;
+  readonly changeNumber?: number;
   /** The changes of stored limits, the oldest first, as far as they are kept. Not on a bucket, nor of limits given in a request. */
   readonly changes?: readonly LimitsFrom[];
 }
@@ -63,27 +66,27 @@ export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
 
 /** Whether `next` has read of a change of stored limits that a bucket of origin `last` has not gone through. */
 export function knowsMore(next: SetOrigin, last: SetOrigin): boolean {
-  return next.changedMs !== undefined && next.changedMs > metMs(last);
+  return next.changeNumber !== undefined && next.changeNumber > metNumber(last);
 }
 
 /** The changes among those of `next` that a bucket of origin `last` has not gone through, the oldest first. */
 export function unmetChanges({ changes }: SetOrigin, last: SetOrigin): readonly LimitsFrom[] {
   if (changes === undefined) return NO_CHANGES;
-  const doneMs = metMs(last);
-  return changes.filter(({ fromMs }) => fromMs > doneMs);
+  const met = metNumber(last);
+  return changes.filter(({ number }) => number > met);
 }
 
 /** The origin of a bucket that has gone through all changes of `next`, and those of `last` before. */
 export function originMet(next: SetOrigin, last: SetOrigin | undefined): SetOrigin {
-  const lastMs = last?.changedMs;
-  if (lastMs === undefined || (next.changedMs !== undefined && next.changedMs >= lastMs)) return withoutChanges(next);
+  const met = last?.changeNumber;
+  if (met === undefined || (next.changeNumber !== undefined && next.changeNumber >= met)) return withoutChanges(next);
   const { changes: _, ...rest } = next;
-  return { ...rest, changedMs: lastMs };
+  return { ...rest, changeNumber: met };
 }
 
-// A bucket of an earlier version does not say; what was changed before its limits were read, they had.
-function metMs({ changedMs, asOfMs }: SetOrigin): number {
-  return changedMs ?? asOfMs;
+/** Up to which number a bucket has gone through changes. Where it does not say, it had what was changed before its limits were read. */
+export function metNumber({ changeNumber, asOfMs }: SetOrigin): number {
+  return changeNumber ?? lastNumberOf(asOfMs);
 }
 
 /** One object for all buckets that go by the same origin: of many ids, each would otherwise hold its own. */

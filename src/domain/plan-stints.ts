@@ -1,9 +1,9 @@
+import type { ChangeTime } from "./change-number.ts";
 import { CHANGES_KEPT } from "./config-scope.ts";
+import { numberIn, type Since, sinceAfter, sinceFrom } from "./since.ts";
 
 /** The plan that an entity had from an instant on; `planId` absent: none. */
-export interface PlanStint {
-  /** 0: before all changes that are kept. */
-  readonly fromMs: number;
+export interface PlanStint extends Since {
   readonly planId?: string;
 }
 
@@ -12,14 +12,12 @@ export function withStint(
   stints: readonly PlanStint[] | undefined,
   before: string | undefined,
   after: string | undefined,
-  atMs: number,
+  time: ChangeTime,
 ): readonly PlanStint[] | undefined {
   if (before === after) return stints;
-  const known = stints ?? [stint(before, 0)];
-  // By a clock that is behind, too, a later change comes after an earlier one.
-  const fromMs = Math.max(atMs, (known.at(-1)?.fromMs ?? 0) + 1);
-  const [oldest, ...later] = [...known, stint(after, fromMs)].slice(-CHANGES_KEPT - 1);
-  return oldest === undefined ? [] : [{ ...oldest, fromMs: 0 }, ...later];
+  const known = stints ?? [stint(before, ALWAYS)];
+  const [oldest, ...later] = [...known, stint(after, sinceAfter(known, time))].slice(-CHANGES_KEPT - 1);
+  return oldest === undefined ? [] : [stint(oldest.planId, ALWAYS), ...later];
 }
 
 /** The plans that it had and has no more: what they say now says nothing of it, what they said then does. */
@@ -28,7 +26,7 @@ export function formerPlans(stints: readonly PlanStint[] | undefined): readonly 
 }
 
 export function stintsText(stints: readonly PlanStint[]): string {
-  return JSON.stringify(stints.map(({ fromMs, planId }) => [fromMs, planId ?? null]));
+  return JSON.stringify(stints.map((one) => [one.fromMs, one.planId ?? null, ...numberIn(one)]));
 }
 
 /** Undefined where the text is not of this form: then nothing is known of the time before. */
@@ -36,15 +34,16 @@ export function stintsFrom(text: unknown): readonly PlanStint[] | undefined {
   try {
     const found: unknown = JSON.parse(String(text));
     if (!Array.isArray(found) || found.length === 0) return undefined;
-    return found.map(([fromMs, planId]) => {
-      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is not an instant.`);
-      return stint(typeof planId === "string" ? planId : undefined, fromMs);
-    });
+    return found.map(([fromMs, planId, number]) =>
+      stint(typeof planId === "string" ? planId : undefined, sinceFrom(fromMs, number)),
+    );
   } catch {
     return undefined;
   }
 }
 
-function stint(planId: string | undefined, fromMs: number): PlanStint {
-  return { fromMs, ...(planId === undefined ? {} : { planId }) };
+const ALWAYS: Since = { fromMs: 0 };
+
+function stint(planId: string | undefined, since: Since): PlanStint {
+  return { ...since, ...(planId === undefined ? {} : { planId }) };
 }

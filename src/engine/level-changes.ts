@@ -8,8 +8,9 @@ const NONE = Object.freeze({});
 export function changesIn(
   { changes }: Pick<LevelConfig, "changes">,
   setOf: (limits: readonly Limit[]) => LimitSet,
-): Pick<SetOrigin, "changes" | "changedMs"> {
+): Pick<SetOrigin, "changes" | "changeNumber"> {
   const newest = changes?.at(-1);
   if (changes === undefined || newest === undefined) return NONE;
-  return { changedMs: newest.fromMs, changes: changes.map(({ fromMs, limits }) => ({ fromMs, set: setOf(limits) })) };
+  const sets = changes.map(({ fromMs, number, limits }) => ({ fromMs, number, set: setOf(limits) }));
+  return { changeNumber: newest.number, changes: sets };
 }

@@ -92,13 +92,13 @@ export class RequestLimits {
     const since = this.#sinceWhen(link.bucket, given, nowMs, purpose);
     if (since.of === link && since.link !== undefined) return since.link;
     const { set, asOfMs } = since;
-    const { reading, changedMs } = link.origin;
+    const { reading, changeNumber } = link.origin;
     const origin: SetOrigin = {
       asOfMs,
       generation: null,
       ...(reading === undefined ? {} : { reading, given: true as const }),
       // Stored limits do not count on the bucket meanwhile: what was changed of them by now is over when they return.
-      ...(changedMs === undefined ? {} : { changedMs }),
+      ...(changeNumber === undefined ? {} : { changeNumber }),
     };
     since.of = link;
     since.link = { ...link, set, limits: set.limits, charged: set, origin };

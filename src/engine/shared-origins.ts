@@ -17,10 +17,10 @@ export class SharedOrigins {
 /** In all but the changes. */
 function isAlike(a: SetOrigin, b: SetOrigin): boolean {
   if (a.asOfMs !== b.asOfMs || a.generation !== b.generation || a.reading !== b.reading) return false;
-  return a.given === b.given && a.own === b.own && a.changedMs === b.changedMs;
+  return a.given === b.given && a.own === b.own && a.changeNumber === b.changeNumber;
 }
 
 function isSame(a: readonly LimitsFrom[] | undefined, b: readonly LimitsFrom[] | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  return a.length === b.length && a.every(({ fromMs, set }, i) => fromMs === b[i]?.fromMs && set === b[i]?.set);
+  return a.length === b.length && a.every(({ number, set }, i) => number === b[i]?.number && set === b[i]?.set);
 }

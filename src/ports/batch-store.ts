@@ -39,8 +39,8 @@ export interface StraightRow {
   readonly writtenMs: number | null;
   readonly asOfMs: number;
   readonly generation: number | null;
-  /** The newest change of stored limits that the bucket has gone through. */
-  readonly metMs: number;
+  /** The number of the newest change of stored limits that the bucket has gone through. */
+  readonly metNumber: number;
   readonly hourMs: number;
   readonly requests: number;
   readonly levels: readonly StraightLevel[];
@@ -89,8 +89,8 @@ export interface BatchClaim {
   readonly bucket: number;
   /** The row must be of these limits, or the request is answered `again`. */
   readonly signature: string;
-  /** And must have gone through changes up to this instant; -1: whatever it went through. */
-  readonly changedMs: number;
+  /** And must have gone through changes up to this number; -1: whatever it went through. */
+  readonly changeNumber: number;
   /** And, where that was decisive, of this origin. */
   readonly origin: { readonly asOfMs: number; readonly generation: number | null } | undefined;
   /** Null: nothing is asked of that level. Below 0: slots that a take adds to those that are held. */

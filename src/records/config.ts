@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
+import type { ChangeTime } from "../domain/change-number.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config.ts";
 import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -45,13 +46,19 @@ export class RecordConfig implements ConfigStore {
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
     refuseUsageKeptDays(change);
     const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
-    return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history, plan]): Decision<SetReply> => {
-      if ("planId" in scope && plan === undefined) return { reply: "planMissing" };
-      const before = record && configOf(record);
-      const changed = limitsChangedIf(before, change);
-      if (changed.kind === "conflict") return { reply: "conflict" };
-      return decided(scope, { before, history }, changed, event, { written: "written", unchanged: "unchanged" });
-    });
+    return this.#parts.changes.make(
+      this.#namespaceId,
+      keys,
+      event,
+      ([record, history, plan], reading): Decision<SetReply> => {
+        if ("planId" in scope && plan === undefined) return { reply: "planMissing" };
+        const before = record && configOf(record);
+        const changed = limitsChangedIf(before, change);
+        if (changed.kind === "conflict") return { reply: "conflict" };
+        const time = reading.timeOf(event);
+        return decided(scope, { before, history }, changed, time, { written: "written", unchanged: "unchanged" });
+      },
+    );
   }
 
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
@@ -95,9 +102,12 @@ export class RecordConfig implements ConfigStore {
     change: (before: StoredConfig | undefined) => ConfigChange,
   ): Promise<boolean> {
     const keys = [configKey(scope), historyOf(scope)];
-    return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history]) => {
+    return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history], reading) => {
       const before = record && configOf(record);
-      return decided(scope, { before, history }, change(before), event, { written: true, unchanged: false });
+      return decided(scope, { before, history }, change(before), reading.timeOf(event), {
+        written: true,
+        unchanged: false,
+      });
     });
   }
 }
@@ -106,12 +116,12 @@ function decided<Reply>(
   scope: ConfigScope,
   found: { readonly before: StoredConfig | undefined; readonly history: StoredRecord | undefined },
   change: ConfigChange,
-  { atMs }: AuditEvent,
+  time: ChangeTime,
   replies: { readonly written: Reply; readonly unchanged: Reply },
 ): Decision<Reply> {
   if (change.kind === "unchanged") return { reply: replies.unchanged };
   const { config: after } = change;
-  const puts = versionPuts(scope, found.history, { before: found.before, after }, atMs);
+  const puts = versionPuts(scope, found.history, { before: found.before, after }, time);
   const write =
     after === undefined ? { puts, deletes: [configKey(scope)] } : { puts: [...puts, configPut(scope, after)] };
   return { reply: replies.written, write };

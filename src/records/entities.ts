@@ -42,7 +42,7 @@ export class RecordEntities implements EntityStore {
           (parentId === undefined ? undefined : parentProblem(id, parentId, hierarchy)) ??
           planProblem(planId, hierarchy);
         if (problem !== undefined) return { reply: problem };
-        const puts = [entityPut(entity), ...stintPuts(stints, undefined, entity, event.atMs)];
+        const puts = [entityPut(entity), ...stintPuts(stints, undefined, entity, reading.timeOf(event))];
         return { reply: { kind: "created" }, write: { puts } };
       },
     );
@@ -64,7 +64,7 @@ export class RecordEntities implements EntityStore {
         const before = record && entityOf(record);
         const update = updateOf(before, change, await hierarchyOf(reading, id, parentId, plan));
         if (update.kind !== "updated") return { reply: update };
-        const puts = [entityPut(update.entity), ...stintPuts(stints, before, update.entity, event.atMs)];
+        const puts = [entityPut(update.entity), ...stintPuts(stints, before, update.entity, reading.timeOf(event))];
         return { reply: update, write: { puts } };
       },
     );

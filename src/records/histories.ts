@@ -1,3 +1,4 @@
+import type { ChangeTime } from "../domain/change-number.ts";
 import type { ConfigScope, StoredConfig } from "../domain/config.ts";
 import { type LimitsVersion, versionsText, withVersion } from "../domain/config-versions.ts";
 import type { Entity } from "../domain/entity.ts";
@@ -18,10 +19,10 @@ export function versionPuts(
   scope: ConfigScope,
   history: StoredRecord | undefined,
   change: { readonly before: StoredConfig | undefined; readonly after: StoredConfig | undefined },
-  atMs: number,
+  time: ChangeTime,
 ): readonly RecordPut[] {
   const known = versionsIn(history);
-  const versions = withVersion(known, change.before, change.after, atMs);
+  const versions = withVersion(known, change.before, change.after, time);
   if (versions === undefined || versions === known) return [];
   return [{ kind: "history", key: historyKey(scope), by: {}, body: versionsText(versions) }];
 }
@@ -31,10 +32,10 @@ export function stintPuts(
   history: StoredRecord | undefined,
   before: Entity | undefined,
   { id, planId }: Entity,
-  atMs: number,
+  time: ChangeTime,
 ): readonly RecordPut[] {
   if (before?.planId === planId) return [];
   const text = textOf(history);
-  const stints = withStint(text === undefined ? undefined : stintsFrom(text), before?.planId, planId, atMs);
+  const stints = withStint(text === undefined ? undefined : stintsFrom(text), before?.planId, planId, time);
   return stints === undefined ? [] : [{ kind: "history", key: stintsKey(id), by: {}, body: stintsText(stints) }];
 }

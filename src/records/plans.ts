@@ -61,7 +61,7 @@ export class RecordPlans implements PlanStore {
         // Entities that had it may still be brought up to now by what it said.
         const puts = scopes.flatMap((scope, i) => {
           const before = configOf({ ...configKey(scope), body: configs[i]?.body });
-          return versionPuts(scope, histories[i], { before, after: undefined }, event.atMs);
+          return versionPuts(scope, histories[i], { before, after: undefined }, reading.timeOf(event));
         });
         return { reply: { kind: "deleted" }, write: { puts, deletes: [planKey(id), ...scopes.map(configKey)] } };
       },

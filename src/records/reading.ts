@@ -1,3 +1,5 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import { type ChangeTime, numberOfGeneration } from "../domain/change-number.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
 import type { Generations } from "./generations.ts";
 
@@ -15,6 +17,11 @@ export class Reading {
     this.#store = store;
     this.#generations = generations;
     this.#scope = scope;
+  }
+
+  /** When the change of an event is made that is decided by the answers: it makes the next generation. */
+  timeOf({ atMs }: AuditEvent): ChangeTime {
+    return { atMs, number: numberOfGeneration(this.generation + 1) };
   }
 
   /** That of the answers; after the first of them. */

@@ -15,13 +15,13 @@ export interface Shape {
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
    * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; an eighth is what was told of a limit
    * that tells nothing at present; after it, three each, the slices that a limit keeps of when it counted how many are at once. The
-   * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in
+   * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changeNumber]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
   readonly text: string;
   readonly signature: string;
-  /** See `SetOrigin.changedMs`. */
-  readonly changedMs: number | undefined;
+  /** See `SetOrigin.changeNumber`. */
+  readonly changeNumber: number | undefined;
   readonly limits: readonly {
     readonly name: string;
     readonly limit: Limit;
@@ -59,8 +59,8 @@ const shapes = new Map<string, Shape>();
 /** The shape of a state whose limits have changed. */
 export function shapeOf(state: BucketState): Shape {
   const signature = state.signature === signatureOf(state.limits) ? 0 : state.signature;
-  const { changedMs } = state.origin;
-  const rows: Rows = [changedMs === undefined ? signature : [signature, changedMs], ...state.limits.map(rowOf)];
+  const { changeNumber } = state.origin;
+  const rows: Rows = [changeNumber === undefined ? signature : [signature, changeNumber], ...state.limits.map(rowOf)];
   const text = JSON.stringify(rows);
   return shapes.get(text) ?? remembered(text, rows);
 }
@@ -123,7 +123,7 @@ function signatureOf(limits: readonly { readonly limit: Limit; readonly configur
 }
 
 type Signature = string | 0;
-type Rows = readonly [head: Signature | readonly [Signature, changedMs: number], ...rows: LimitRow[]];
+type Rows = readonly [head: Signature | readonly [Signature, changeNumber: number], ...rows: LimitRow[]];
 
 function isSignature(value: unknown): value is Signature {
   return value === 0 || typeof value === "string";
@@ -154,7 +154,7 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 }
 
 function parsed(text: string, [head, ...rows]: Rows): Shape {
-  const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
+  const [signature, changeNumber] = typeof head === "object" ? head : [head, undefined];
   const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
     const [rememberUntilMs = 0, resetsBefore = 0, told = 0, ...kept] = past;
     const isShort = typeof first === "string";
@@ -176,5 +176,5 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const counts = [...limits.map(({ name }) => ({ name })), ...held];
   const shown = signature === 0 ? signatureOf(limits) : signature;
   const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
-  return { text, signature: shown, changedMs, limits, counts, quotaCount, slotsCount, tellingCount, shadows };
+  return { text, signature: shown, changeNumber, limits, counts, quotaCount, slotsCount, tellingCount, shadows };
 }

@@ -101,7 +101,7 @@ export function claimOf(
   const { record, signature } = row;
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
   const claim = {
-    ...{ bucket, signature, changedMs: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
+    ...{ bucket, signature, changeNumber: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
     ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
   };
   switch (kind) {
@@ -127,9 +127,9 @@ function ofClaim(
   { of, counted }: Part,
   { record, form }: ExpectedRow,
   { countsUsage }: RecordContext,
-): Pick<BatchClaim, "changedMs" | "origin" | "strays"> {
+): Pick<BatchClaim, "changeNumber" | "origin" | "strays"> {
   return {
-    changedMs: of.origin.changedMs ?? -1,
+    changeNumber: of.origin.changeNumber ?? -1,
     origin: decisiveOrigin(of, record),
     strays: countsUsage ? strangers(form, counted) : NOTHING,
   };

@@ -4,6 +4,7 @@ import type { Damage } from "../domain/item-unreadable.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
+import { metNumber } from "../domain/limit-set.ts";
 import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
@@ -28,7 +29,7 @@ export function rowOf(record: BucketRecord, signatureOf: SignatureOf): StraightR
     writtenMs: writtenMs ?? null,
     asOfMs: origin.asOfMs,
     generation: origin.generation,
-    metMs: origin.changedMs ?? origin.asOfMs,
+    metNumber: metNumber(origin),
     hourMs: open.hourMs,
     requests: open.requests,
     levels: [
@@ -126,7 +127,7 @@ export function recordOf(form: RowForm, row: RowNumbers, calendar: Calendar | un
     origin: {
       asOfMs: row.asOfMs,
       generation: row.generation,
-      ...(shape.changedMs === undefined ? {} : { changedMs: shape.changedMs }),
+      ...(shape.changeNumber === undefined ? {} : { changeNumber: shape.changeNumber }),
     },
     validUntilMs: row.validUntilMs ?? Number.POSITIVE_INFINITY,
     ...(row.writtenMs === null ? {} : { writtenMs: row.writtenMs }),

@@ -40,6 +40,7 @@ export interface ConditionalWorld {
 /** A new, empty world. */
 export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
   const data = newMemoryData(MEMORY_RETENTION, NO_TURNS);
+  data.countsChanges = false;
   const table = new ConditionalTable({
     ...options,
     onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),

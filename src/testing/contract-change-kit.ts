@@ -14,12 +14,12 @@ export const perSecond = (rate: number, burst = 100_000) => [Limit.perSecond("r"
 /** Somebody who asks now: by the limits and the changes as they are stored. */
 export async function claimNow(place: TestedNamespace, tokens: Tokens): Promise<Claim> {
   const { limits, changes = [] } = await place.resolve("a", "api");
-  const sets = changes.map((change) => ({ fromMs: change.fromMs, set: limitSet(change.limits) }));
-  const changedMs = changes.at(-1)?.fromMs;
+  const sets = changes.map((change) => ({ ...change, set: limitSet(change.limits) }));
+  const { fromMs, number: changeNumber } = changes.at(-1) ?? {};
   const origin: SetOrigin = {
-    asOfMs: changedMs ?? T0,
+    asOfMs: fromMs ?? T0,
     generation: null,
-    ...(changedMs === undefined ? {} : { changedMs, changes: sets }),
+    ...(changeNumber === undefined ? {} : { changeNumber, changes: sets }),
   };
   const bucket = bucketKey("a", "api");
   return { bucket, set: limitSet(limits), origin, take: amountsOf(tokens), bypass: false, isConfigJustRead: true };

@@ -4,7 +4,7 @@ import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
-import { isNewer, sameLimits } from "./model-origin.ts";
+import { instantOf, isNewer, numbersUpTo, sameLimits } from "./model-origin.ts";
 import { periodsSetBack } from "./model-period.ts";
 import { changedModel, newLimit, pastsKept, seededSlots } from "./model-slots.ts";
 import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
@@ -35,7 +35,8 @@ export class ModelBucket {
   #configured: ReadonlySet<string> = new Set();
   #set: LimitSet;
   #origin: SetOrigin;
-  /** The newest change of stored limits that it has gone through, where one is known. */
+  /** The newest change of stored limits that it has gone through, where one is known: its number, and its instant. */
+  #changeNumber: number | undefined;
   #changedMs: number | undefined;
   #epochMs: number;
   /** A call that changed nothing may have moved the epoch so far. */
@@ -47,7 +48,7 @@ export class ModelBucket {
     this.#part = part;
     this.#set = set;
     this.#origin = origin;
-    this.#changedMs = origin.changedMs;
+    this.#met(origin);
     this.#epochMs = atMs;
     this.#adopt(set);
   }
@@ -121,9 +122,19 @@ export class ModelBucket {
     return this.#origin;
   }
 
-  /** The instant of the newest change of stored limits that it has gone through. */
+  /** The number of the newest change of stored limits that it has gone through. */
+  get metNumber(): number {
+    return this.#changeNumber ?? numbersUpTo(this.#origin.asOfMs);
+  }
+
+  /** Its instant. */
   get metMs(): number {
     return this.#changedMs ?? this.#origin.asOfMs;
+  }
+
+  #met({ changeNumber, changes }: SetOrigin): void {
+    this.#changeNumber = changeNumber;
+    this.#changedMs = changes?.at(-1)?.fromMs ?? (changeNumber === undefined ? undefined : instantOf(changeNumber));
   }
 
   /** Of its limits. */
@@ -156,20 +167,20 @@ export class ModelBucket {
    * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.
    */
   bring(set: LimitSet, origin: SetOrigin, atMs: number, heldMs: number = Number.NEGATIVE_INFINITY): boolean {
-    const { changedMs, changes = [] } = origin;
-    const { metMs } = this;
-    if (changedMs !== undefined && changedMs > metMs) {
+    const { changeNumber, changes = [] } = origin;
+    const { metNumber } = this;
+    if (changeNumber !== undefined && changeNumber > metNumber) {
       const nowMs = Math.max(atMs, this.#epochMs);
       const writtenMs = Math.max(this.#epochMs, heldMs);
       for (const change of changes) {
-        if (change.fromMs <= metMs) continue;
+        if (change.number <= metNumber) continue;
         this.advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
         this.#replace(change.set);
       }
       this.advance(nowMs);
       this.#replace(set);
       this.#origin = origin;
-      this.#changedMs = changedMs;
+      this.#met(origin);
       return true;
     }
     this.cross(atMs);
@@ -177,7 +188,7 @@ export class ModelBucket {
     if (isNewer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
-      this.#changedMs = this.#changedMs ?? origin.changedMs;
+      if (this.#changeNumber === undefined) this.#met(origin);
       this.advance(atMs);
       this.#adopt(set);
       return true;

@@ -11,3 +11,13 @@ export function isNewer(next: SetOrigin, last: SetOrigin): boolean {
 export function sameLimits(one: LimitSet, other: LimitSet): boolean {
   return JSON.stringify(one.limits) === JSON.stringify(other.limits);
 }
+
+/** Where a store does not count changes, their numbers go by their instants, 64 a millisecond: the highest one up to an instant. */
+export function numbersUpTo(atMs: number): number {
+  return atMs * 64 + 63;
+}
+
+/** The instant of such a number. */
+export function instantOf(number: number): number {
+  return Math.floor(number / 64);
+}

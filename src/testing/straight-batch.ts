@@ -161,7 +161,7 @@ function isStraight(row: StraightRow, { kind, nowMs }: BatchRequest, claim: Batc
   const { origin } = claim;
   if (origin !== undefined && (origin.asOfMs !== row.asOfMs || origin.generation !== row.generation)) return false;
   if (claim.judgedMs !== null && row.epochMs > claim.judgedMs) return false;
-  if (kind === "take" || kind === "debit") return nowMs < row.renewAtMs && claim.changedMs <= row.metMs;
+  if (kind === "take" || kind === "debit") return nowMs < row.renewAtMs && claim.changeNumber <= row.metNumber;
   return claim.bypass || nowMs < (row.validUntilMs ?? Number.POSITIVE_INFINITY);
 }
 

@@ -47,13 +47,13 @@ function batchOf(all: readonly Case[]): Batch {
         ...{ version: 0, left: [], request: i },
         row: {
           ...{ signature: "s", limitsText: "[]", epochMs: T0, renewAtMs: T0 + 7_200_000, validUntilMs: null },
-          ...{ writtenMs: null, asOfMs: T0, generation: 1, metMs: T0, hourMs: T0, requests: 0, levels },
+          ...{ writtenMs: null, asOfMs: T0, generation: 1, metNumber: T0, hourMs: T0, requests: 0, levels },
         },
       },
     })),
     requests: all.map(({ kind, elapsedMs, amounts, pins }, i): BatchRequest => {
       const claim: BatchClaim = {
-        ...{ bucket: i, signature: "s", changedMs: -1, origin: undefined, amounts, bypass: false, pins },
+        ...{ bucket: i, signature: "s", changeNumber: -1, origin: undefined, amounts, bypass: false, pins },
         shadows: [],
         leavePercent: 0,
         ...{ judgedMs: T0 + elapsedMs, strays: [], lost: undefined },

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { numberOfInstant } from "../../src/domain/change-number.ts";
 import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
 import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
@@ -187,10 +188,26 @@ test("what is bought for shards that have heard of different limits is worth the
 
 // When the limits of two shards were read, and up to when each has gone through their changes: changed to a quota and back.
 for (const [what, ...shards] of [
-  ["the first alone, which read them later, would take", { cfa: T0 + 9, cfc: T0 }, { cfa: T0 + 5, cfc: T0 + 2 }],
-  ["the second alone, which read them later, would take", { cfa: T0 + 5, cfc: T0 + 2 }, { cfa: T0 + 9, cfc: T0 }],
-  ["the first alone, which read them earlier, would take", { cfa: T0, cfc: T0 + 2 }, { cfa: T0 + 9, cfc: T0 + 2 }],
-  ["the second alone, which read them earlier, would take", { cfa: T0 + 9, cfc: T0 + 2 }, { cfa: T0, cfc: T0 + 2 }],
+  [
+    "the first alone, which read them later, would take",
+    { cfa: T0 + 9, cfc: numberOfInstant(T0) },
+    { cfa: T0 + 5, cfc: numberOfInstant(T0 + 2) },
+  ],
+  [
+    "the second alone, which read them later, would take",
+    { cfa: T0 + 5, cfc: numberOfInstant(T0 + 2) },
+    { cfa: T0 + 9, cfc: numberOfInstant(T0) },
+  ],
+  [
+    "the first alone, which read them earlier, would take",
+    { cfa: T0, cfc: numberOfInstant(T0 + 2) },
+    { cfa: T0 + 9, cfc: numberOfInstant(T0 + 2) },
+  ],
+  [
+    "the second alone, which read them earlier, would take",
+    { cfa: T0 + 9, cfc: numberOfInstant(T0 + 2) },
+    { cfa: T0, cfc: numberOfInstant(T0 + 2) },
+  ],
 ] as const) {
   test(`of two shards with the same limits, a purchase by others that ${what} leaves both by what they had`, async () => {
     const cluster = new Cluster();
@@ -204,8 +221,12 @@ for (const [what, ...shards] of [
       const item = cluster.item(namespaceId, "ada", shard);
       cluster.world.table.put(namespaceId, { bucket: one.bucket, shard }, { ...item, ...readAndChanged });
     }
-    const between = { set: limitSet([Kinds.quota("rpm", 10, { reset: { cron: "0 0 1 * *" } })]), fromMs: T0 + 1 };
-    const origin = { asOfMs: T0 + 1, generation: null, changedMs: T0 + 1, changes: [between] };
+    const between = {
+      set: limitSet([Kinds.quota("rpm", 10, { reset: { cron: "0 0 1 * *" } })]),
+      fromMs: T0 + 1,
+      number: numberOfInstant(T0 + 1),
+    };
+    const origin = { asOfMs: T0 + 1, generation: null, changeNumber: between.number, changes: [between] };
     const planned = claim("ada", between.set.limits, { rpm: 0 }, { origin });
     const { amounts } = await operator.place.topUp(planned, { rpm: 4 }, T0 + 10);
     const after = [0, 1].map((shard) => cluster.item(namespaceId, "ada", shard) as Record<string, number>);

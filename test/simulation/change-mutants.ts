@@ -27,6 +27,6 @@ export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
 
 /** As if nothing were known of when its limits were changed. */
 function unaware(claim: Claim): Claim {
-  const { changes: _, changedMs: __, ...origin } = claim.origin;
+  const { changes: _, changeNumber: __, ...origin } = claim.origin;
   return { ...claim, origin };
 }

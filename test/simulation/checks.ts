@@ -353,7 +353,9 @@ function askedOf(
   const { entityId, resource, limit, tokens } = of;
   const claim = operation.claims.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
   const sent =
-    claim === undefined ? [] : [{ ...claim.origin, limits: claim.set.limits, changedMs: claim.origin.changedMs }];
+    claim === undefined
+      ? []
+      : [{ ...claim.origin, limits: claim.set.limits, changedMs: claim.origin.changes?.at(-1)?.fromMs }];
   const bucketId = `${entityId}\n${resource}`;
   const leavePercent = BigInt(operation.request?.leavePercent ?? 0);
   const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n, leavePercent };

@@ -3,6 +3,7 @@ import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/item/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { numbersUpTo } from "../../src/testing/model-origin.ts";
 import type { Asked } from "./conditional-calls.ts";
 import { isOfSlots } from "./conditional-slots.ts";
 import { shownKey } from "./operation.ts";
@@ -98,9 +99,9 @@ export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
   let newest: Claim | Held | undefined;
   for (const { of, kind } of parts) {
     if (kind === "credit") continue;
-    const knownMs = newest?.origin.changedMs ?? 0;
-    const [ofMs, isLater] = [of.origin.changedMs ?? 0, of.origin.asOfMs > (newest?.origin.asOfMs ?? 0)];
-    if (newest === undefined || (isLater ? ofMs >= knownMs : ofMs > (newest.origin.changedMs ?? newest.origin.asOfMs)))
+    const known = newest?.origin.changeNumber;
+    const [own, isLater] = [of.origin.changeNumber ?? 0, of.origin.asOfMs > (newest?.origin.asOfMs ?? 0)];
+    if (newest === undefined || (isLater ? own >= (known ?? 0) : own > (known ?? numbersUpTo(newest.origin.asOfMs))))
       newest = of;
   }
   return newest;

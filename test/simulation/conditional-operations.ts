@@ -73,7 +73,7 @@ export class Purchased {
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
       for (const by of others === undefined ? [operation] : [others, { set, origin: OLDER }]) {
-        const since = journal.countMet(by.origin, model.metMs);
+        const since = journal.countMet(by.origin, model.metNumber);
         const isChanged = this.#context.promise.brought(bucket.id, model, () =>
           model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0)),
         );
@@ -162,8 +162,8 @@ function limitsOfAll(
 
 /** Whether limits of an origin replace those of a shard: of a change that it has not gone through, or read as late as its own. */
 function isReplaced(shard: ModelBucket, origin: SetOrigin): boolean {
-  const { changedMs } = origin;
-  return (changedMs !== undefined && changedMs > shard.metMs) || isNewer(origin, shard.origin);
+  const { changeNumber } = origin;
+  return (changeNumber !== undefined && changeNumber > shard.metNumber) || isNewer(origin, shard.origin);
 }
 
 /** How a limit stood before something was bought: where that is not known, the way of which what is stored is nearest. */

@@ -451,7 +451,7 @@ export class ConditionalRecorder {
     { readingMs, trace, before }: { readingMs: number; trace: WriteTrace; before: Item | undefined },
   ): void {
     const heldMs = Math.max(trace.heldMs ?? 0, Number(before?.[LW] ?? 0));
-    const since = this.#context.journal.countMet(origin, model.metMs);
+    const since = this.#context.journal.countMet(origin, model.metNumber);
     const isChanged = this.#promise.brought(bucket.id, model, () =>
       model.bring(set, origin, Math.max(readingMs, model.epochMs), heldMs),
     );

@@ -128,7 +128,7 @@ export class RefusalWatch {
       }
       const isKnown = shards.every((model) => readingMs < model.nextBoundaryMs && goesBy(model, set.limits));
       // Limits that were lowered and raised again look the same as before, and have cut what was there.
-      const isMet = shards.every((model) => (origin.changedMs ?? Number.NEGATIVE_INFINITY) <= model.metMs);
+      const isMet = shards.every((model) => (origin.changeNumber ?? Number.NEGATIVE_INFINITY) <= model.metNumber);
       if (!isKnown || !isMet) return false;
       // Slots of a bucket in shards are held once they are joined.
       if (shards.length > 1 && set.limits.some(({ holdMs }) => holdMs !== undefined)) return false;

@@ -103,7 +103,10 @@ function mergedProblems(what: string, due: Merged, found: FoundLimits): string[]
   const { limits, source, sources = {}, forEveryone = limits, changes } = found;
   const each = Object.fromEntries(limits.map(({ name }) => [name, sources[name] ?? source]));
   const problems: string[] = [];
-  if (!isSame(changes, due.changes)) {
+  const unnumbered = changes.map(({ fromMs, limits: since }) => ({ fromMs, limits: since }));
+  const isInOrder = changes.every(({ number }, i) => i === 0 || number > (changes[i - 1]?.number ?? 0));
+  const dueChanges = due.changes.map(({ fromMs, limits: since }) => ({ fromMs, limits: since }));
+  if (!isInOrder || !isSame(unnumbered, dueChanges)) {
     problems.push(`${what}has the changes ${JSON.stringify(changes)}, not ${JSON.stringify(due.changes)}`);
   }
   if (!isSame([limits, source, each], [due.limits, due.source, due.sources])) {

@@ -61,9 +61,9 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
       quota?.windowStartMs === undefined ? Infinity : quota.windowStartMs + (limit.resetAfterMs ?? Infinity),
     ),
   );
-  const changedMs = numberIn(item, "cfc");
+  const changeNumber = numberIn(item, "cfc");
   const read = { asOfMs: numberIn(item, "cfa") ?? 0, generation: null };
-  const origin = changedMs === undefined ? read : { ...read, changedMs };
+  const origin = changeNumber === undefined ? read : { ...read, changeNumber };
   const state = { epochMs, limits, origin, validUntilMs: Math.min(Infinity, ...boundaries) };
   return { key, item, state, shardCount };
 }

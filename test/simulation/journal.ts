@@ -23,8 +23,8 @@ export class Journal {
   }
 
   /** How many changes of stored limits a bucket meets now that met others last; one after the other, or several at once. */
-  countMet({ changes = [] }: Pick<SetOrigin, "changes">, metMs: number): number {
-    const since = changes.filter(({ fromMs }) => fromMs > metMs).length;
+  countMet({ changes = [] }: Pick<SetOrigin, "changes">, metNumber: number): number {
+    const since = changes.filter(({ number }) => number > metNumber).length;
     if (since > 0) this.count(since > 1 ? "changes met together" : "changes met");
     return since;
   }

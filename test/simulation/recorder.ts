@@ -304,7 +304,7 @@ export class Recorder {
     const slots = this.#slotsBefore(call, held.bucket);
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     this.usage.opened(held.bucket, nowMs);
-    this.#journal.countMet(held.origin, model.metMs);
+    this.#journal.countMet(held.origin, model.metNumber);
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
     const isByPlan = call.isShortest || (call.context as TakeContext).generation !== undefined;
     const isByLease = kind === "debit" || !isByPlan;

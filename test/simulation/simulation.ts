@@ -113,7 +113,7 @@ class Simulation {
     const told = isDrawn && opened.tells === true ? withThresholds(seed, slots) : slots;
     const profile = isDrawn && opened.shadows === true ? withShadows(seed, told) : told;
     const clock = new SimulatedClock(profile.startMs);
-    const truth = new Truth(() => clock.now());
+    const truth = new Truth(() => clock.now(), opened.countsChanges ? "as made" : "by clocks");
     const mosts = new MostLedger(() => clock.now());
     const thresholds = new ThresholdLedger(journal, calendar);
     this.#ground = opened.ground({ seed, journal, truth, mosts, thresholds, clock, profile, mutant });

@@ -20,6 +20,8 @@ export interface Opened {
   ground(context: GroundContext): Ground;
   /** Whether all limits of the world go by one zone. */
   readonly oneZone?: boolean;
+  /** Whether it counts changes of configuration, so that those of different levels come one after the other as they were made. */
+  readonly countsChanges?: boolean;
   /** Whether its limits may tell (`notifyAt`). */
   readonly tells?: boolean;
   /** Whether its limits may be shadows. */
@@ -38,6 +40,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
     case "memory":
       return {
         ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
+        countsChanges: true,
         ...BEYOND_RATES,
         close: () => {},
       };
@@ -47,7 +50,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
       // An item has one zone for all its limits, also for those that are only remembered.
       return { ground: conditionalGround, oneZone: true, ...BEYOND_RATES, close: () => {} };
     case "straight":
-      return { ground: straightGround, ...BEYOND_RATES, close: () => {} };
+      return { ground: straightGround, countsChanges: true, ...BEYOND_RATES, close: () => {} };
   }
 }
 
@@ -58,6 +61,7 @@ function openFile(seed: number): Opened {
   const handles: Store[] = [];
   return {
     ...BEYOND_RATES,
+    countsChanges: true,
     ground: (context) => {
       const steadyMs = () => context.clock.now();
       const open = () =>

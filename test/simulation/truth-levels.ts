@@ -15,7 +15,12 @@ export interface SaidLimits {
 /** What a scope said of limits from an instant on, by the clock of whoever said it. */
 export interface Said extends SaidLimits {
   readonly fromMs: number;
+  /** How many changes of anything were made before it. */
+  readonly rank: number;
 }
+
+/** Before all changes that are known. */
+export const ALWAYS = { fromMs: 0, rank: 0 };
 
 /** What one scope says. */
 export interface Scoped extends SaidLimits {
@@ -26,18 +31,21 @@ export interface Scoped extends SaidLimits {
 /** The plan that an entity has from an instant on. */
 export interface Stint {
   readonly fromMs: number;
+  readonly rank: number;
   readonly planId: string | undefined;
 }
 
 /** Limits from an instant on. */
 export interface Since {
   readonly fromMs: number;
+  readonly number: number;
   readonly limits: readonly Limit[];
 }
 
 /** Configuration as it was for a while. */
 export interface Snapshot {
   readonly fromMs: number;
+  readonly order: "as made" | "by clocks";
   /** Of each scope, the last changes: with what it said before the first of them. */
   readonly said: ReadonlyMap<string, readonly Said[]>;
   readonly configs: ReadonlyMap<string, Scoped>;
@@ -184,26 +192,37 @@ function zonesOf(limits: readonly Limit[]): ReadonlySet<string> {
  */
 function changesIn(then: Snapshot, { entityId, resource }: Place, scopesWith: ScopesWith): readonly Since[] {
   const planId = then.entities.get(entityId)?.planId;
-  const stints = then.stints.get(entityId) ?? [{ fromMs: 0, planId }];
+  const stints = then.stints.get(entityId) ?? [{ ...ALWAYS, planId }];
   const scopes = stints.flatMap((stint) => [
     ...limitScopes(entityId, resource, stint.planId),
     ...totalScopes(entityId, stint.planId),
   ]);
   const spoken = scopes.flatMap((scope) => then.said.get(keyOf(scope)) ?? []);
-  const instants = new Set([...spoken, ...stints].map(({ fromMs }) => fromMs).filter((ms) => ms > 0));
-  const limitsAt = (atMs: number): readonly Limit[] => {
-    const stint = stints.findLast(({ fromMs }) => fromMs <= atMs) as Stint;
+  const placeOf = ({ fromMs, rank }: { readonly fromMs: number; readonly rank: number }) =>
+    then.order === "as made" ? rank : fromMs;
+  const all = [...spoken, ...stints].filter(({ fromMs }) => fromMs > 0);
+  const limitsAt = (place: number): readonly Limit[] => {
+    const stint = stints.findLast((one) => placeOf(one) <= place) as Stint;
     const saidThen = (scope: ConfigScope) => {
       const key = keyOf(scope);
-      const known = then.said.get(key)?.findLast(({ fromMs }) => fromMs <= atMs);
+      const known = then.said.get(key)?.findLast((one) => placeOf(one) <= place);
       return known ?? then.configs.get(key) ?? NOTHING_SAID;
     };
     return added(scopesWith(stint.planId), saidThen).limits;
   };
-  const all = [0, ...instants].toSorted((a, b) => a - b).map((fromMs) => ({ fromMs, limits: limitsAt(fromMs) }));
-  return all.flatMap(({ fromMs, limits }, i) => {
-    return i === 0 || JSON.stringify(limits) === JSON.stringify(all[i - 1]?.limits) ? [] : [{ fromMs, limits }];
-  });
+  const places = [...new Set(all.map(placeOf))].toSorted((a, b) => a - b);
+  const changes: Since[] = [];
+  for (const [i, place] of places.entries()) {
+    const limits = limitsAt(place);
+    if (JSON.stringify(limits) === JSON.stringify(limitsAt(places[i - 1] ?? 0))) continue;
+    const at = all.filter((one) => placeOf(one) === place);
+    // A change that was made later does not count earlier, whatever the clock of its maker showed.
+    const fromMs = Math.max(changes.at(-1)?.fromMs ?? 0, ...at.map((one) => one.fromMs));
+    // Where changes are not counted, those of one instant are: whoever has met one of them has not met the next.
+    const number = then.order === "as made" ? place : place * 64 + new Set(at).size - 1;
+    changes.push({ fromMs, number, limits });
+  }
+  return changes;
 }
 
 /** None of the parts can contain a newline; "" stands for "any", and an asterisk for "all together". */

@@ -7,6 +7,7 @@ import type { AskedBy } from "./most-ledger.ts";
 import { ToldSwitches } from "./told-switches.ts";
 import { type Asked, type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
 import {
+  ALWAYS,
   accessScopes,
   keyOf,
   type Merged,
@@ -30,9 +31,11 @@ export class Truth {
   /** After how many changes entities last moved, or a parent was last charged or not. */
   #ownerChanges = 0;
 
-  constructor(nowMs: () => number) {
+  /** `order`: whether changes of different levels come one after the other as they were made, or by the clocks of their makers. */
+  constructor(nowMs: () => number, order: "as made" | "by clocks") {
     this.#nowMs = nowMs;
     const nothing = {
+      order,
       said: new Map(),
       configs: new Map(),
       entities: new Map(),
@@ -91,8 +94,8 @@ export class Truth {
     // The same limits in another order are no change.
     if (textOf(before) === textOf(after)) return;
     this.#say(scope, (said) => ({ ...said, ...after }));
-    const known = this.#now.said.get(key) ?? [{ ...saidIn(before), fromMs: 0 }];
-    const said = new Map(this.#now.said).set(key, kept(known, { ...after, fromMs: atMs }));
+    const known = this.#now.said.get(key) ?? [{ ...saidIn(before), ...ALWAYS }];
+    const said = new Map(this.#now.said).set(key, kept(known, { ...after, fromMs: atMs, rank: this.changes }));
     this.#history.push({ ...(this.#history.pop() as Snapshot), said });
   }
 
@@ -106,8 +109,8 @@ export class Truth {
     const saidByIt = new Map(said);
     for (const [key, before] of configs) {
       if (!key.startsWith(`plan ${id}\n`) || before.limits.length === 0) continue;
-      const known = said.get(key) ?? [{ ...saidIn(before), fromMs: 0 }];
-      saidByIt.set(key, kept(known, { ...saidIn(NOTHING_SAID), fromMs: atMs }));
+      const known = said.get(key) ?? [{ ...saidIn(before), ...ALWAYS }];
+      saidByIt.set(key, kept(known, { ...saidIn(NOTHING_SAID), fromMs: atMs, rank: this.changes + 1 }));
     }
     this.#history.push({
       ...{ ...this.#now, fromMs: this.#nowMs(), said: saidByIt },
@@ -141,8 +144,9 @@ export class Truth {
     } else {
       const planId = entities.get(id)?.planId;
       entities.set(id, entity);
-      const known: readonly Stint[] = stints.get(id) ?? [{ fromMs: 0, planId }];
-      if (planId !== entity.planId) stints.set(id, kept(known, { fromMs: atMs, planId: entity.planId }));
+      const known: readonly Stint[] = stints.get(id) ?? [{ ...ALWAYS, planId }];
+      if (planId !== entity.planId)
+        stints.set(id, kept(known, { fromMs: atMs, rank: this.changes + 1, planId: entity.planId }));
     }
     this.#history.push({ ...this.#now, fromMs: this.#nowMs(), said, configs, entities, stints });
   }
@@ -291,9 +295,12 @@ export class Truth {
 }
 
 /** At most eight changes are kept, by instants that grow, with what was before them. */
-function kept<One extends { readonly fromMs: number }>(known: readonly One[], next: One): readonly One[] {
+function kept<One extends { readonly fromMs: number; readonly rank: number }>(
+  known: readonly One[],
+  next: One,
+): readonly One[] {
   const fromMs = Math.max(next.fromMs, (known.at(-1)?.fromMs ?? 0) + 1);
-  return [...known, { ...next, fromMs }].slice(-9).map((one, i) => (i === 0 ? { ...one, fromMs: 0 } : one));
+  return [...known, { ...next, fromMs }].slice(-9).map((one, i) => (i === 0 ? { ...one, ...ALWAYS } : one));
 }
 
 function saidIn({ limits, inherit, isForCallers }: SaidLimits): SaidLimits {

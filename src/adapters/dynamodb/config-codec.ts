@@ -83,7 +83,7 @@ export function historyAfter(
   const history = was === undefined ? undefined : historyIn(before);
   // As they are read from the item: what is written in several ways is the same there.
   const limits = limitsIn(encodedLimits(config?.limits ?? []));
-  return withVersion(history, { limits: was ?? [], ...optionsIn(before) }, { ...config, limits }, atMs);
+  return withVersion(history, { limits: was ?? [], ...optionsIn(before) }, { ...config, limits }, { atMs });
 }
 
 /** Whether an item says nothing any more, and is there for what it said. */

@@ -63,7 +63,7 @@ export function changeable({ name, parentId, planId, cascade, metadata, version,
 /** The plans of an entity that is changed at an instant, in place of `before`; nothing where they stay. */
 export function planHistory(before: Attributes | undefined, { planId }: Entity, atMs: number): Attributes {
   if (before?.[PLAN_ID]?.S === planId) return {};
-  const stints = withStint(stintsIn(before), before?.[PLAN_ID]?.S, planId, atMs);
+  const stints = withStint(stintsIn(before), before?.[PLAN_ID]?.S, planId, { atMs });
   return stints === undefined ? {} : { [PLAN_HISTORY]: { S: stintsText(stints) } };
 }
 

@@ -1,3 +1,4 @@
+import type { ChangeTime } from "../../domain/change-number.ts";
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { type LimitsVersion, withVersion } from "../../domain/config-versions.ts";
 
@@ -10,7 +11,7 @@ interface History {
 interface ScopeChange {
   readonly before: StoredConfig | undefined;
   readonly after: StoredConfig | undefined;
-  readonly atMs: number;
+  readonly time: ChangeTime;
 }
 
 /** Of so many scopes whose limits were deleted it is known that they had some: nobody may fill the memory with them. */
@@ -26,8 +27,8 @@ export class ConfigHistories {
     return this.#histories.get(key)?.versions;
   }
 
-  note(key: string, scope: ConfigScope, { before, after, atMs }: ScopeChange): void {
-    const versions = withVersion(this.of(key), before, after, atMs);
+  note(key: string, scope: ConfigScope, { before, after, time }: ScopeChange): void {
+    const versions = withVersion(this.of(key), before, after, time);
     if (versions === undefined) return;
     this.#histories.set(key, { scope, versions });
     this.#deleted.delete(key);

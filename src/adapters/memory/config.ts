@@ -110,7 +110,7 @@ export class MemoryConfig extends InNamespace implements ConfigStore {
     if (change.kind === "unchanged") return false;
     const { config } = change;
     const key = keyOf(scope);
-    this.data.versions.note(key, scope, { before: this.get(scope), after: config, atMs: event.atMs });
+    this.data.versions.note(key, scope, { before: this.get(scope), after: config, time: this.timeOf(event) });
     if (config === undefined) this.data.configs.delete(key);
     else this.data.configs.set(key, { scope, config });
     this.changed(event);

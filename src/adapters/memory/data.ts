@@ -62,6 +62,8 @@ export interface NamespaceData {
 export interface MemoryData {
   closed: boolean;
   generation: number;
+  /** False where it stands in for a store that does not count changes, and tells them apart by their instants. */
+  countsChanges: boolean;
   readonly retention: Retention;
   readonly turns: Turns;
   readonly namespaces: Map<string, Namespace>;

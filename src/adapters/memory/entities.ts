@@ -86,7 +86,7 @@ export class MemoryEntities extends InNamespace implements EntityStore {
   #changed(before: Entity | undefined, entity: Entity, event: AuditEvent): void {
     const { entities, stints } = this.data;
     entities.set(entity.id, entity);
-    const plans = withStint(stints.get(entity.id), before?.planId, entity.planId, event.atMs);
+    const plans = withStint(stints.get(entity.id), before?.planId, entity.planId, this.timeOf(event));
     if (plans !== undefined) stints.set(entity.id, plans);
     this.changed(event);
   }

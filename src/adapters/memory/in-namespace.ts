@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
+import { type ChangeTime, numberOfGeneration } from "../../domain/change-number.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
@@ -17,6 +18,12 @@ export abstract class InNamespace {
 
   protected requireActive(): void {
     requireActive(this.all, this.#namespaceId);
+  }
+
+  /** When the change of an event is made that `changed` is called for next. */
+  protected timeOf({ atMs }: AuditEvent): ChangeTime {
+    const { countsChanges, generation } = this.all;
+    return countsChanges ? { atMs, number: numberOfGeneration(generation + 1) } : { atMs };
   }
 
   /** Configuration, or who it is for, was changed: whatever was planned before is stale. */

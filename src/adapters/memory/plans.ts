@@ -39,7 +39,7 @@ export class MemoryPlans extends InNamespace implements PlanStore {
     for (const [key, { scope, config }] of this.data.configs) {
       if (!("planId" in scope) || scope.planId !== id) continue;
       // Entities that had it may still be brought up to now by what it said.
-      this.data.versions.note(key, scope, { before: config, after: undefined, atMs: event.atMs });
+      this.data.versions.note(key, scope, { before: config, after: undefined, time: this.timeOf(event) });
       this.data.configs.delete(key);
     }
     this.changed(event);

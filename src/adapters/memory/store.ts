@@ -22,7 +22,15 @@ export function openMemory(calendar: Calendar, retention: Retention, turns: Turn
 
 export function newMemoryData(retention: Retention, turns: Turns): MemoryData {
   const [namespaces, byNamespace] = [new Map(), new Map()];
-  const data: MemoryData = { closed: false, generation: 1, retention, turns, namespaces, byNamespace };
+  const data: MemoryData = {
+    closed: false,
+    generation: 1,
+    countsChanges: true,
+    retention,
+    turns,
+    namespaces,
+    byNamespace,
+  };
   data.namespaces.set(DEFAULT_NAMESPACE, {
     id: DEFAULT_NAMESPACE,
     name: DEFAULT_NAMESPACE,

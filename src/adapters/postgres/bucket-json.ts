@@ -42,7 +42,7 @@ export function rowOfJson(found: BucketJson): VersionedRow {
     writtenMs: found.written_ms,
     asOfMs: found.as_of_ms,
     generation: found.generation,
-    metMs: found.met_ms,
+    metNumber: found.met_ms,
     hourMs: found.hour_ms,
     requests: found.requests,
     marks: found.marks,

@@ -104,7 +104,7 @@ export function decoded(
     origin: {
       asOfMs: view.getFloat64(DOUBLE, true),
       generation: Number.isNaN(generation) ? null : generation,
-      ...(shape.changedMs === undefined ? {} : { changedMs: shape.changedMs }),
+      ...(shape.changeNumber === undefined ? {} : { changeNumber: shape.changeNumber }),
     },
     validUntilMs: view.getFloat64(4 * DOUBLE, true),
   });

@@ -1,3 +1,4 @@
+import { type ChangeTime, numberOfGeneration } from "../../domain/change-number.ts";
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { type LimitsVersion, versionsText, withVersion } from "../../domain/config-versions.ts";
 import type { Entity } from "../../domain/entity.ts";
@@ -11,11 +12,13 @@ export class Histories {
   readonly #namespaceId: string;
   readonly #get: Statement;
   readonly #put: Statement;
+  readonly #generation: Statement;
 
   constructor(connection: Connection, namespaceId: string) {
     this.#namespaceId = namespaceId;
     this.#get = connection.prepare(GET);
     this.#put = connection.prepare(PUT);
+    this.#generation = connection.prepare("SELECT value FROM generation");
   }
 
   of(key: HistoryKey): readonly LimitsVersion[] | undefined {
@@ -30,7 +33,7 @@ export class Histories {
   ): void {
     const key = historyKey(scope);
     const known = this.of(key);
-    const versions = withVersion(known, change.before, change.after, atMs);
+    const versions = withVersion(known, change.before, change.after, this.#time(atMs));
     if (versions !== undefined && versions !== known) this.#put.run(this.#namespaceId, ...key, versionsText(versions));
   }
 
@@ -39,8 +42,18 @@ export class Histories {
     if (before?.planId === planId) return;
     const key = stintsKey(id);
     const text = this.#textOf(key);
-    const stints = withStint(text === undefined ? undefined : stintsFrom(text), before?.planId, planId, atMs);
+    const stints = withStint(
+      text === undefined ? undefined : stintsFrom(text),
+      before?.planId,
+      planId,
+      this.#time(atMs),
+    );
     if (stints !== undefined) this.#put.run(this.#namespaceId, ...key, stintsText(stints));
+  }
+
+  /** The change under way makes the next generation. */
+  #time(atMs: number): ChangeTime {
+    return { atMs, number: numberOfGeneration((this.#generation.get()?.[0] as number) + 1) };
   }
 
   #textOf(key: HistoryKey | StintsKey): string | undefined {

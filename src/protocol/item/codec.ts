@@ -67,10 +67,10 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
-  const changedMs = numberOf(item, CFC);
+  const changeNumber = numberOf(item, CFC);
   const origin: SetOrigin = {
     ...{ asOfMs: numberOf(item, CFA) ?? 0, generation: null },
-    ...(changedMs === undefined ? {} : { changedMs }),
+    ...(changeNumber === undefined ? {} : { changeNumber }),
     ...(CFG in item ? { given: true as const } : {}),
   };
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);

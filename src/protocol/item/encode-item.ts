@@ -61,7 +61,7 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
   if (vu !== undefined) item[VU] = vu;
   else if (Number.isFinite(state.validUntilMs)) item[VU] = state.validUntilMs;
   item[CFA] = state.origin.asOfMs;
-  if (state.origin.changedMs !== undefined) item[CFC] = state.origin.changedMs;
+  if (state.origin.changeNumber !== undefined) item[CFC] = state.origin.changeNumber;
   if (state.origin.given && dialect.notesTakes) item[CFG] = 1;
   item[CFL] = state.limits.flatMap(({ name, configured }) => (configured ? [name] : [])).join(",");
   item[SHARD_COUNT] = shardCountOf(state);

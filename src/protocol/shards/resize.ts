@@ -116,7 +116,8 @@ async function reshape(
 function agreeOnLimits(images: readonly Image[]): boolean {
   const [first] = images;
   return images.every(
-    ({ canonical, state }) => canonical === first?.canonical && state.origin.changedMs === first.state.origin.changedMs,
+    ({ canonical, state }) =>
+      canonical === first?.canonical && state.origin.changeNumber === first.state.origin.changeNumber,
   );
 }
 

@@ -34,7 +34,7 @@ export function admit(
   const installsLimits =
     image !== undefined &&
     (state.signature !== image.state.signature ||
-      state.origin.changedMs !== image.state.origin.changedMs ||
+      state.origin.changeNumber !== image.state.origin.changeNumber ||
       state.limits.length !== image.state.limits.length ||
       expiresInDebt(image, readingMs, env));
   const admitted: Job[] = [];

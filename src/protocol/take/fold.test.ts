@@ -175,11 +175,11 @@ const anyChanges: fc.Arbitrary<Case> = anyScene(2).chain((scene) =>
       let fromMs = state.epochMs;
       const changes = drawn.map(({ change, gapMs }) => {
         fromMs += gapMs + 1;
-        return { fromMs, set: change.set };
+        return { fromMs, number: fromMs, set: change.set };
       });
       const { set } = changes.at(-1) as (typeof changes)[number];
-      const origin = { asOfMs: fromMs, generation: null, changedMs: fromMs, changes };
-      const met = { ...state, origin: { ...state.origin, changedMs: state.epochMs } };
+      const origin = { asOfMs: fromMs, generation: null, changeNumber: fromMs, changes };
+      const met = { ...state, origin: { ...state.origin, changeNumber: state.epochMs } };
       const atMs = fromMs + 1_000;
       return { state: met, atMs, anew: (one: BucketState) => bucketFor(one, { set, origin }, atMs, calendar) };
     }),

@@ -75,7 +75,7 @@ export interface Sent {
 export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   let newest = jobs[0]?.of as Claim | Held;
   for (const { of } of jobs) {
-    const knowsAsMuch = (of.origin.changedMs ?? 0) >= (newest.origin.changedMs ?? 0);
+    const knowsAsMuch = (of.origin.changeNumber ?? 0) >= (newest.origin.changeNumber ?? 0);
     if (of.origin.asOfMs > newest.origin.asOfMs ? knowsAsMuch : knowsMore(of.origin, newest.origin)) newest = of;
   }
   return { set: newest.set, origin: newest.origin };
