@@ -2,6 +2,7 @@ import type { Tokens } from "../domain/amounts.ts";
 import { LeaseClosed, ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/shown.ts";
 import { type StreamEnd, type StreamObserver, trackedStream } from "./tracked-stream.ts";
+import { endOfThrown, isGivenBack, type WorkEnd } from "./work-end.ts";
 
 /** What the chunks of a stream say of its cost. Without either, the lease is settled as it was charged. */
 export interface TrackOptions<Chunk, Measure extends string = string> {
@@ -45,7 +46,7 @@ export function track<Chunk>(
         sums.set(name, (sums.get(name) ?? 0) + (more ?? Number.NaN));
       }
     },
-    closed: (end, chunks) => closeTracked(lease, { end, chunks, totals: known() }),
+    closed: (end, chunks) => closeTracked(lease, { end, work: workOf(end, chunks), totals: known() }),
   };
   return trackedStream(stream, { observer, signal: lease.signal });
 }
@@ -53,19 +54,23 @@ export function track<Chunk>(
 /** How a tracked stream ended, and what it came to as far as is known. */
 interface TrackedEnd {
   readonly end: StreamEnd;
-  /** How many chunks came. */
-  readonly chunks: number;
+  readonly work: WorkEnd;
   /** By measure; empty: nothing is known. */
   readonly totals: Tokens;
 }
 
+/** A stream that throws before its first chunk has failed, unless it was given up. */
+function workOf(end: StreamEnd, chunks: number): WorkEnd {
+  return end.kind === "failed" && chunks === 0 ? endOfThrown(end.error, []) : "answered";
+}
+
 /**
- * Closes the lease of a stream: what failed before its first chunk is given back, everything else is settled. What the store
- * did not take is no error of the stream: the lease has published that it is degraded.
+ * Closes the lease of a stream by how its work ended. What the store did not take is no error of the stream: the lease has published
+ * that it is degraded.
  */
-export async function closeTracked(lease: TrackableLease, { end, chunks, totals }: TrackedEnd): Promise<void> {
+export async function closeTracked(lease: TrackableLease, { end, work, totals }: TrackedEnd): Promise<void> {
   try {
-    if (end.kind === "failed" && chunks === 0) return await lease.rollback();
+    if (isGivenBack(work)) return await lease.rollback();
     await (Object.keys(totals).length === 0 ? lease.settle() : lease.settle(totals));
   } catch (error) {
     // A measure that nothing counts, or an amount that is none: the lease is still open, and is kept as it was charged.

@@ -1,8 +1,11 @@
+import { LimiterError } from "../domain/errors.ts";
+import { endOfUnanswered } from "../engine/work-end.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
 import type { TokenUsage } from "./kinds.ts";
 import type { LimitedCall } from "./limited-call.ts";
 import { LimitedCalls } from "./limited-calls.ts";
 import { isThrottled } from "./limited-http.ts";
+import { readAhead } from "./read-ahead.ts";
 import { retryAfterMsOf } from "./retry-after.ts";
 import { fieldOf, less, type Params, textOf, wholeOf } from "./wire-fields.ts";
 
@@ -63,8 +66,10 @@ export function rateLimitMiddleware(options: LimitModelOptions): RateLimitMiddle
         usageOf: (part) => (typeOf(part) === "finish" ? usageOf(fieldOf(part, "usage")) : undefined),
         outputOf: (part) => (typeOf(part)?.endsWith("-delta") ? textOf(fieldOf(part, "delta")) : undefined),
         isEnd: (part) => typeOf(part) === "finish",
+        // An `Error` is the SDK's own, of a chunk that it could not read: what a provider says is none.
+        isError: (part) => typeOf(part) === "error" && !(fieldOf(part, "error") instanceof Error),
       });
-      return { ...result, stream };
+      return { ...result, stream: readAhead(stream, (part) => (textOf(fieldOf(part, "delta"))?.length ?? 0) + 100) };
     },
   };
 }
@@ -73,12 +78,22 @@ async function sent<Result>(call: LimitedCall, send: () => PromiseLike<Result>):
   try {
     return await send();
   } catch (error) {
-    if (isThrottled(wholeOf(fieldOf(error, "statusCode")))) {
+    const status = wholeOf(fieldOf(error, "statusCode"));
+    if (isThrottled(status)) {
       const headers = fieldOf(error, "responseHeaders");
       await call.throttled(retryAfterMsOf((name) => textOf(fieldOf(headers, name))));
-    } else await call.failed();
+    } else if (status === undefined) await call.unanswered(isNotSent(error) ? "notBegun" : endOfUnanswered(error));
+    else if (status >= 400) await call.unanswered("failed");
+    // It was answered, with something that the SDK does not understand.
+    else await call.answered(undefined);
     throw error;
   }
+}
+
+/** Errors of the SDK that it throws before it sends anything, and refusals of another limiter below this one. */
+function isNotSent(error: unknown): boolean {
+  if (error instanceof LimiterError) return true;
+  return /^AI_(Load|Unsupported|NoSuch|InvalidPrompt|InvalidArgument)/.test(textOf(fieldOf(error, "name")) ?? "");
 }
 
 function typeOf(part: unknown): string | undefined {

@@ -7,6 +7,8 @@ export interface AnswerPiece {
   /** What the model has written. */
   readonly text: string | undefined;
   readonly isEnd: boolean;
+  /** The provider tells of an error. */
+  readonly isError: boolean;
 }
 
 /** What is read of the answers of one call. */
@@ -21,6 +23,8 @@ export interface AnswerEvent {
   readonly usage?: TokenUsage | undefined;
   readonly text?: string | undefined;
   readonly isEnd?: boolean;
+  /** The provider tells of an error. */
+  readonly isError?: boolean;
   /** The caller did not ask for it: it is not passed on. */
   readonly isHidden?: boolean;
 }
@@ -28,34 +32,50 @@ export interface AnswerEvent {
 /** Reads an answer in one piece: its bytes pass as they come, and its usage is known with the last of them. */
 export function wholePieces(body: ReadableStream<Uint8Array>, reader: AnswerReader): ReadableStream<AnswerPiece> {
   const decoder = new TextDecoder();
-  let text = "";
+  const text = new JsonText();
   return piecesOf(body, {
     read(bytes) {
       const more = decoder.decode(bytes, { stream: true });
-      text += more;
-      return [{ bytes, usage: undefined, text: more, isEnd: false }];
+      text.add(more);
+      return [{ bytes, usage: undefined, text: more, isEnd: false, isError: false }];
     },
-    end: () => [{ bytes: NOTHING, usage: reader.usageOf(jsonOf(text)), text: undefined, isEnd: true }],
+    end: () => [
+      { bytes: NOTHING, usage: reader.usageOf(jsonOf(text.take())), text: undefined, isEnd: true, isError: false },
+    ],
   });
 }
 
 /** Reads a stream of server-sent events: each passes whole, as soon as it is there, as it was sent. */
 export function eventPieces(body: ReadableStream<Uint8Array>, reader: AnswerReader): ReadableStream<AnswerPiece> {
   const decoder = new TextDecoder();
-  const encoder = new TextEncoder();
-  let rest = "";
-  const pieceOf = (event: string): AnswerPiece => {
-    const { usage, text, isEnd = false, isHidden = false } = reader.eventOf(dataOf(event));
-    return { bytes: isHidden ? NOTHING : encoder.encode(event), usage, text, isEnd };
+  const ends = new EventEnds();
+  const text = new JsonText();
+  /** The bytes of the event that has begun. */
+  let begun: Uint8Array[] = [];
+  const add = (bytes: Uint8Array) => {
+    begun.push(bytes);
+    text.add(decoder.decode(bytes, { stream: true }));
+  };
+  const pieceOf = (): AnswerPiece => {
+    const event = reader.eventOf(dataOf(text.take()));
+    const { usage, text: written, isEnd = false, isError = false, isHidden = false } = event;
+    const bytes = isHidden ? NOTHING : joined(begun);
+    begun = [];
+    return { bytes, usage, text: written, isEnd, isError };
   };
   return piecesOf(body, {
     read(bytes) {
-      const events = (rest + decoder.decode(bytes, { stream: true })).split(EVENT_END);
-      const last = events.at(-1) ?? "";
-      rest = HAS_ENDED.test(last) ? "" : (events.pop() ?? "");
-      return events.map(pieceOf);
+      const pieces: AnswerPiece[] = [];
+      let from = 0;
+      for (const end of ends.of(bytes)) {
+        add(bytes.subarray(from, end));
+        pieces.push(pieceOf());
+        from = end;
+      }
+      if (from < bytes.length) add(bytes.subarray(from));
+      return pieces;
     },
-    end: () => (rest === "" ? [] : [pieceOf(rest)]),
+    end: () => (begun.length === 0 ? [] : [pieceOf()]),
   });
 }
 
@@ -79,9 +99,103 @@ export function bytesOf(pieces: ReadableStream<AnswerPiece>): ReadableStream<Uin
 
 const NOTHING = new Uint8Array(0);
 
-/** An event ends with an empty line, which stays with it. */
-const EVENT_END = /(?<=\r\n\r\n|\n\n|\r\r)/;
-const HAS_ENDED = /(\r\n\r\n|\n\n|\r\r)$/;
+const [LF, CR] = [10, 13];
+
+/** Finds where events end: after an empty line, which stays with them. Each byte is looked at once, in whichever chunks it comes. */
+class EventEnds {
+  /** The line breaks right before, at most four, the last one in the lowest byte. */
+  #breaks = 0;
+
+  of(bytes: Uint8Array): readonly number[] {
+    const ends: number[] = [];
+    const nextOf = (byte: number, from: number) => {
+      const at = bytes.indexOf(byte, from);
+      return at < 0 ? bytes.length : at;
+    };
+    let [lf, cr] = [nextOf(LF, 0), nextOf(CR, 0)];
+    for (let seen = 0; seen < bytes.length; ) {
+      const at = Math.min(lf, cr);
+      if (at > seen) this.#breaks = 0;
+      if (at === bytes.length) break;
+      this.#breaks = (this.#breaks << 8) | (at === lf ? LF : CR);
+      const two = this.#breaks & 0xffff;
+      if (two === 0x0a0a || two === 0x0d0d || this.#breaks === 0x0d0a0d0a) ends.push(at + 1);
+      seen = at + 1;
+      if (at === lf) lf = nextOf(LF, seen);
+      else cr = nextOf(CR, seen);
+    }
+    return ends;
+  }
+}
+
+/** Of JSON that is longer, long strings are left out: an image would be parsed for the few numbers beside it. */
+const WHOLE_MAX = 1_000_000;
+const STRING_MAX = 1_000;
+
+/** JSON that comes in pieces. */
+class JsonText {
+  #parts: string[] = [];
+  #length = 0;
+  /** Of the string that has begun, how much there is; undefined: none has. */
+  #quoted: number | undefined;
+  /** The first character of the next piece comes after a backslash. */
+  #isEscaped = false;
+
+  add(text: string): void {
+    const isLong = this.#length > WHOLE_MAX;
+    this.#length += text.length;
+    this.#parts.push(isLong ? this.#shortened(text) : text);
+    // From here on it must be known where strings begin and end.
+    if (!isLong && this.#length > WHOLE_MAX) this.#shortened(this.#parts.join(""));
+  }
+
+  /** All of it; the next one begins. */
+  take(): string {
+    const text = this.#parts.join("");
+    this.#parts = [];
+    this.#length = 0;
+    this.#quoted = undefined;
+    this.#isEscaped = false;
+    return text;
+  }
+
+  #shortened(text: string): string {
+    const kept: string[] = [];
+    let from = 0;
+    let escaped = this.#isEscaped ? 0 : -1;
+    const keepTo = (to: number) => {
+      if (this.#quoted !== undefined) this.#quoted += to - from;
+      if (this.#quoted === undefined || this.#quoted <= STRING_MAX) kept.push(text.slice(from, to));
+      from = to;
+    };
+    for (const { 0: found, index } of text.matchAll(/[\\"]/g)) {
+      if (index === escaped) continue;
+      if (found === "\\") {
+        escaped = index + 1;
+        continue;
+      }
+      keepTo(index);
+      kept.push('"');
+      this.#quoted = this.#quoted === undefined ? 0 : undefined;
+      from = index + 1;
+    }
+    keepTo(text.length);
+    this.#isEscaped = escaped === text.length;
+    return kept.join("");
+  }
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [first = NOTHING] = parts;
+  if (parts.length <= 1) return first;
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
 
 interface PieceMaker {
   read(bytes: Uint8Array): readonly AnswerPiece[];
@@ -109,7 +223,9 @@ function piecesOf(body: ReadableStream<Uint8Array>, maker: PieceMaker): Readable
 
 /** The data of an event: its `data` lines together, as JSON where they are, else as text. */
 function dataOf(event: string): unknown {
-  const lines = event.split(/\r\n|\n|\r/).flatMap((line) => (line.startsWith("data:") ? [line.slice(5).trim()] : []));
+  const lines = event
+    .split(event.includes("\n") ? "\n" : "\r")
+    .flatMap((line) => (line.startsWith("data:") ? [line.slice(5).trim()] : []));
   const text = lines.join("\n");
   return jsonOf(text) ?? text;
 }

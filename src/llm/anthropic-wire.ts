@@ -36,6 +36,8 @@ function eventOf(data: unknown): AnswerEvent {
     // Totals of the whole message, `null` where there is nothing new.
     case "message_delta":
       return { usage: messageUsage(fieldOf(data, "usage")) };
+    case "error":
+      return { isError: true };
     default:
       return { isEnd: fieldOf(data, "type") === "message_stop" };
   }

@@ -1,8 +1,11 @@
 import type { Tokens } from "../domain/amounts.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import { closeTracked, type TrackableLease } from "../engine/track.ts";
+import type { StreamEnd } from "../engine/tracked-stream.ts";
+import { isGivenBack, type WorkEnd } from "../engine/work-end.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
+import { estimateTokens } from "./estimate-tokens.ts";
 import { outputTokens, type TokenUsage } from "./kinds.ts";
 import type { ModelCall } from "./model-call.ts";
 import type { ProviderBucket, ProviderDrain } from "./provider-drain.ts";
@@ -42,26 +45,39 @@ export class LimitedCall implements TrackableLease {
 
   /** The provider has answered in one piece. Undefined: it did not say what the call used. */
   async answered(usage: TokenUsage | undefined): Promise<void> {
-    const end = { kind: "ended" } as const;
-    const known = bestKnown({ end, estimated: this.#of.estimated, reported: usage ?? {}, characters: 0 });
-    this.#closing({ end, chunks: 1, ...known });
+    await this.#closeBy({ kind: "ended" }, "answered", usage ?? {});
+  }
+
+  /** The call got no answer, or an error for one. What was sent and abandoned costs one request and its input. */
+  async unanswered(work: WorkEnd): Promise<void> {
+    if (isGivenBack(work)) await this.rollback().catch(() => {});
+    else await this.#closeBy({ kind: "left" }, work, {});
+  }
+
+  async #closeBy(end: StreamEnd, work: WorkEnd, reported: TokenUsage): Promise<void> {
+    const known = bestKnown({ end, estimated: this.#charged(), reported, characters: 0, isWhole: true });
+    this.#closing({ end, work, ...known });
     const totals = known.by === "estimated" ? {} : this.#of.amountsOf(known.usage);
-    await closeTracked(this, { end, chunks: 1, totals });
+    await closeTracked(this, { end, work, totals });
+  }
+
+  /** What it was estimated at. Of an estimate without any input, some is: a call that is abandoned costs its input. */
+  #charged(): TokenUsage {
+    const { estimated, call } = this.#of;
+    const { input, cachedInput, cacheWrite } = estimated;
+    if (input !== undefined || cachedInput !== undefined || cacheWrite !== undefined) return estimated;
+    return { ...estimated, input: Math.min(estimateTokens(call.params), outputTokens(estimated)) };
   }
 
   /** Passes a streamed answer on, and settles by its usage, or by the best known number where its reader leaves. */
   track<Chunk>(
     stream: ReadableStream<Chunk>,
-    reading: Pick<StreamedCall<Chunk>, "usageOf" | "outputOf" | "isEnd">,
+    reading: Pick<StreamedCall<Chunk>, "usageOf" | "outputOf" | "isEnd" | "isError" | "isWhole">,
   ): ReadableStream<Chunk> {
-    const { estimated, amountsOf } = this.#of;
+    const { amountsOf } = this.#of;
+    const estimated = this.#charged();
     const closed = (streamed: StreamedUsage) => this.#closing(streamed);
     return trackUsage(this, stream, { estimated, amountsOf, closed, ...reading });
-  }
-
-  /** The call failed before the first byte of its answer: it cost nothing. */
-  async failed(): Promise<void> {
-    await this.rollback().catch(() => {});
   }
 
   /** The provider has enough of it (429, 529). `toldMs`: when it wants to be asked again, if it says so. */
@@ -87,9 +103,10 @@ export class LimitedCall implements TrackableLease {
     await this.#each(({ lease }) => lease.rollback());
   }
 
-  #closing({ end, by, usage }: StreamedUsage): void {
+  #closing({ end, work, by, usage }: StreamedUsage): void {
+    if (isGivenBack(work)) return;
     const { leases, entityId, estimate, estimated, resource, call, drain, limiter } = this.#of;
-    for (const { provider } of leases) if (provider !== undefined) drain.answered(provider);
+    if (work === "answered") for (const { provider } of leases) if (provider !== undefined) drain.answered(provider);
     if (by === "estimated") {
       const cause = new Error(`The provider of ${call.model} reported no usage.`);
       tellDegraded(limiter, { entityId, resource }, "a call is charged as estimated", cause);

@@ -54,6 +54,10 @@ export class LimitedCalls {
     const own = { entityId, resource, consume };
     const ofProvider = provider && { entityId: provider.entityId, resource: provider.resource ?? resource, consume };
     const leases = await this.#take(limiter, own, ofProvider, { call, isShadow });
+    if (call.signal?.aborted) {
+      await givenBack(leases);
+      throw call.signal.reason;
+    }
     return new LimitedCall({
       ...{ call, entityId, resource, leases, estimated, amountsOf, limiter, estimate },
       drain: this.#drain,

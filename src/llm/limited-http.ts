@@ -1,8 +1,10 @@
 import { LimiterError } from "../domain/errors.ts";
+import { endOfUnanswered } from "../engine/work-end.ts";
 import { type AnswerPiece, type AnswerReader, bytesOf, eventPieces, wholePieces } from "./answer-pieces.ts";
 import type { LimitedCall } from "./limited-call.ts";
 import type { LimitedCalls } from "./limited-calls.ts";
 import type { ModelCall } from "./model-call.ts";
+import { readAhead } from "./read-ahead.ts";
 import { type Problem, refusedResponse } from "./refused-response.ts";
 import { retryAfterMsOf } from "./retry-after.ts";
 
@@ -62,12 +64,12 @@ async function answered(call: LimitedCall, reader: WireCall, send: () => Promise
   try {
     response = await send();
   } catch (error) {
-    await call.failed();
+    await call.unanswered(endOfUnanswered(error));
     throw error;
   }
   if (!response.ok) {
     if (isThrottled(response.status)) await call.throttled(retryAfterMsOf((name) => response.headers.get(name)));
-    else await call.failed();
+    else await call.unanswered("failed");
     return response;
   }
   if (response.body === null) {
@@ -80,9 +82,12 @@ async function answered(call: LimitedCall, reader: WireCall, send: () => Promise
     usageOf: ({ usage }) => usage,
     outputOf: ({ text }) => (reader.output === "none" ? undefined : text),
     isEnd: ({ isEnd }) => isEnd,
+    isError: ({ isError }) => isError,
+    isWhole: !isStream,
   });
   const { status, statusText, headers, url } = response;
-  const limited = new Response(bytesOf(tracked), { status, statusText, headers });
+  const bytes = readAhead(bytesOf(tracked), ({ length }) => length);
+  const limited = new Response(bytes, { status, statusText, headers });
   // A response that is made has none, and logs of clients show it.
   return Object.defineProperty(limited, "url", { value: url });
 }

@@ -34,11 +34,16 @@ function chatCall(model: string, params: Params, isFixed: boolean): WireCall {
       const choices = choicesOf(data);
       return {
         usage,
+        isError: isTold(fieldOf(data, "error")),
         text: choices.map(deltaText).join(""),
         isHidden: isAdded && usage !== undefined && choices.length === 0,
       };
     },
   };
+}
+
+function isTold(value: unknown): boolean {
+  return value !== undefined && value !== null;
 }
 
 /** Text, refusals, thoughts where a server tells them, and the arguments of tools: all are output. */
@@ -66,8 +71,9 @@ function responsesCall(model: string, params: Params): WireCall {
     eventOf(data): AnswerEvent {
       const type = textOf(fieldOf(data, "type")) ?? "";
       if (type.endsWith(".delta")) return { text: textOf(fieldOf(data, "delta")) };
-      const isEnd = ["response.completed", "response.incomplete", "response.failed"].includes(type);
-      return isEnd ? { usage: responsesUsage(fieldOf(data, "response")), isEnd } : {};
+      const isError = type === "error" || type === "response.failed";
+      const isEnd = isError || type === "response.completed" || type === "response.incomplete";
+      return isEnd ? { usage: responsesUsage(fieldOf(data, "response")), isEnd, isError } : {};
     },
   };
 }

@@ -1,4 +1,5 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 
@@ -11,22 +12,23 @@ export class OwnLimits {
   #known = new BoundedMap<readonly Limit[]>(KEYS_MAX);
   #forgetting: ReturnType<typeof setTimeout> | undefined;
 
-  /** Empty where they cannot be read: a token may lack the right, and an outage is for the take to tell. */
+  /** Empty where they cannot be read: a token may lack the right, which is remembered, and an outage is for the take to tell. */
   async of(limiter: Acquiring, entityId: string, resource: string): Promise<readonly Limit[]> {
     const key = JSON.stringify([entityId, resource]);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     try {
       const { limits } = await limiter.resolveLimits(entityId, resource);
-      this.#known.set(key, limits);
-      this.#forgetLater();
+      this.#remember(key, limits);
       return limits;
-    } catch {
+    } catch (error) {
+      if (!(error instanceof RateLimiterUnavailable)) this.#remember(key, []);
       return [];
     }
   }
 
-  #forgetLater(): void {
+  #remember(key: string, limits: readonly Limit[]): void {
+    this.#known.set(key, limits);
     if (this.#forgetting !== undefined) return;
     const timer = setTimeout(() => {
       this.#known = new BoundedMap(KEYS_MAX);

@@ -1,6 +1,6 @@
 import { type LimiterError, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 
-/** By the headers of the answer that tells of it: clients put that very object into their errors. */
+/** By the headers of the answer that tells of it: clients put the object that they find at the answer into their errors. */
 const refusals = new WeakMap<object, LimiterError>();
 
 /**
@@ -10,15 +10,16 @@ const refusals = new WeakMap<object, LimiterError>();
 export function refusedResponse(error: LimiterError, bodyOf: (problem: Problem) => unknown): Response {
   const status = error.httpStatus;
   const { code, detail } = error.toProblem();
-  const headers = {
+  const headers = new Headers({
     ...retryAfter(error),
     "content-type": "application/json",
     "x-should-retry": "false",
-  };
+  });
   const body = bodyOf({ status, code: String(code), detail: String(detail) });
   const response = new Response(JSON.stringify(body), { status, headers });
-  refusals.set(response.headers, error);
-  return response;
+  refusals.set(headers, error);
+  // A server of Hono puts another Response in place of the global one, whose headers are another object with each reading.
+  return Object.defineProperty(response, "headers", { value: headers });
 }
 
 /** Not with all header fields of a refusal: they would bring the engine into each bundle, and clients read none of them. */

@@ -7,6 +7,7 @@ import { type StreamedUsage, trackUsage } from "./track-usage.ts";
 interface Chunk {
   readonly text?: string;
   readonly usage?: TokenUsage;
+  readonly error?: true;
 }
 
 const ESTIMATED: TokenUsage = { requests: 1, input: 100, output: 1_024 };
@@ -34,6 +35,7 @@ async function streamed(chunks: readonly Chunk[], max: number, fails?: Error) {
     estimated: ESTIMATED,
     usageOf: ({ usage }) => usage,
     outputOf: ({ text }) => text,
+    isError: ({ error }) => error === true,
     amountsOf: meter({ tpm: { input: 1, cachedInput: 1, output: 1, reasoning: 1 } }),
     closed: (one) => void told.push(one),
   });
@@ -79,10 +81,15 @@ test("a call that is left early is settled by the usage that was reported so far
   assert.deepEqual([settled, by], [{ tpm: 93 }, "counted"]);
 });
 
-test("a call that fails in the middle is settled as one that is left; one that fails before is given back", async () => {
+test("a call that fails is settled as one that is left, also before anything came: it was sent", async () => {
   const cut = new Error("cut");
   assert.deepEqual((await streamed(TEXTS, 9, cut)).settled, { tpm: 103 });
-  assert.equal((await streamed([], 9, cut)).settled, "rolled back");
+  assert.deepEqual((await streamed([], 9, cut)).settled, { tpm: 100 });
+});
+
+test("a stream that has nothing but an error of the provider is given back; one that had begun is not", async () => {
+  assert.equal((await streamed([{ error: true }], 9)).settled, "rolled back");
+  assert.deepEqual((await streamed([{ text: "four" }, { error: true }], 2)).settled, { tpm: 101 });
 });
 
 test("a call whose stream ends without a usage is settled as it was estimated, and that is told", async () => {

@@ -1,14 +1,15 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { closeTracked, type TrackableLease } from "../engine/track.ts";
 import { type StreamEnd, trackedStream } from "../engine/tracked-stream.ts";
+import type { WorkEnd } from "../engine/work-end.ts";
 import { tokensOfCharacters } from "./estimate-tokens.ts";
-import type { TokenUsage } from "./kinds.ts";
+import { outputTokens, type TokenUsage } from "./kinds.ts";
 
 /** What a streamed call came to, and how that is known. */
 export interface StreamedUsage {
   readonly end: StreamEnd;
-  /** How many chunks came. */
-  readonly chunks: number;
+  /** `failed`: the provider answered an error and nothing else. */
+  readonly work: WorkEnd;
   /** By kind; where neither was reported nor counted, what was estimated. */
   readonly usage: TokenUsage;
   /** `reported`: input and output as the provider says. `counted`: in part by the text that came. `estimated`: the stream ended and said nothing. */
@@ -25,6 +26,10 @@ export interface StreamedCall<Chunk> {
   readonly outputOf: (chunk: Chunk) => string | undefined;
   /** Whether the chunk is the last that matters. A reader that leaves after it has read to the end. */
   readonly isEnd?: (chunk: Chunk) => boolean;
+  /** Whether the chunk says that the provider has failed. */
+  readonly isError?: (chunk: Chunk) => boolean;
+  /** Whether the answer is not streamed: its text is more than what the model wrote, and counts for no more output than was estimated. */
+  readonly isWhole?: boolean;
   /** What a usage comes to by measure: the same function that the estimate was charged by. */
   readonly amountsOf: (usage: TokenUsage) => Tokens;
   /** Once, before the lease is settled. */
@@ -45,11 +50,12 @@ export function trackUsage<Chunk>(
 export function trackUsage<Chunk>(
   lease: TrackableLease,
   stream: ReadableStream<Chunk> | AsyncIterable<Chunk>,
-  { estimated, usageOf, outputOf, isEnd, amountsOf, closed }: StreamedCall<Chunk>,
+  { estimated, usageOf, outputOf, isEnd, isError, isWhole = false, amountsOf, closed }: StreamedCall<Chunk>,
 ): ReadableStream<Chunk> | AsyncIterableIterator<Chunk> {
   let reported: TokenUsage = {};
   let characters = 0;
   let hasEnded = false;
+  let hasFailed = false;
   return trackedStream(stream, {
     signal: lease.signal,
     observer: {
@@ -58,13 +64,16 @@ export function trackUsage<Chunk>(
         if (told !== undefined) reported = { ...reported, ...onlyTold(told) };
         characters += outputOf(chunk)?.length ?? 0;
         if (isEnd?.(chunk)) hasEnded = true;
+        if (isError?.(chunk)) hasFailed = true;
       },
-      async closed(how, chunks) {
+      async closed(how) {
         const end: StreamEnd = hasEnded ? { kind: "ended" } : how;
-        const streamed = { end, chunks, ...bestKnown({ end, estimated, reported, characters }) };
+        const isAnswered = characters > 0 || Object.keys(reported).length > 0;
+        const work: WorkEnd = hasFailed && !isAnswered ? "failed" : end.kind === "ended" ? "answered" : "abandoned";
+        const streamed = { end, work, ...bestKnown({ end, estimated, reported, characters, isWhole }) };
         closed(streamed);
         await closeTracked(lease, {
-          ...{ end, chunks },
+          ...{ end, work },
           totals: streamed.by === "estimated" ? {} : amountsOf(streamed.usage),
         });
       },
@@ -78,18 +87,26 @@ interface Known {
   readonly reported: TokenUsage;
   /** Of the text that came. */
   readonly characters: number;
+  readonly isWhole: boolean;
 }
 
 /** What a call came to, as well as it is known: input and output each as reported, else the estimated input and the text that came. */
-export function bestKnown({ end, estimated, reported, characters }: Known): Pick<StreamedUsage, "usage" | "by"> {
+export function bestKnown({
+  end,
+  estimated,
+  reported,
+  characters,
+  isWhole,
+}: Known): Pick<StreamedUsage, "usage" | "by"> {
   const hasInput = isTold(reported.input) || isTold(reported.cachedInput) || isTold(reported.cacheWrite);
   const hasOutput = isTold(reported.output) || isTold(reported.reasoning);
   if (!hasInput && !hasOutput && end.kind === "ended") return { usage: estimated, by: "estimated" };
   const { requests, input, cachedInput, cacheWrite } = estimated;
+  const counted = tokensOfCharacters(characters);
   const usage: TokenUsage = {
     requests,
     ...(hasInput ? {} : { input, cachedInput, cacheWrite }),
-    ...(hasOutput ? {} : { output: tokensOfCharacters(characters) }),
+    ...(hasOutput ? {} : { output: isWhole ? Math.min(counted, outputTokens(estimated)) : counted }),
     ...reported,
   };
   return { usage, by: hasInput && hasOutput ? "reported" : "counted" };

@@ -347,3 +347,40 @@ test("a body that is signed is sent as it is", async (t) => {
   // Without a usage to go by: as estimated.
   assert.deepEqual(await charged(), { rpm: 1, tpm: INPUT + 200 });
 });
+
+test("a refusal is found in the client's error, also where another Response is the global one, as beside a server of Hono", async (t) => {
+  const { limit, limiter } = await setUp(t, () => TEXT_ANSWER);
+  await limiter.setLimits(KEY, [Limit.perMinute("tpm", 1)]);
+  const { Response: own } = globalThis;
+  t.after(() => {
+    globalThis.Response = own;
+  });
+  /** Its headers are another object with each reading. */
+  const headers = { get: (of: object) => new Headers(Reflect.get(own.prototype, "headers", of)) };
+  globalThis.Response = class extends own {};
+  Object.defineProperty(globalThis.Response.prototype, "headers", {
+    get() {
+      return headers.get(this);
+    },
+  });
+  const error = await thrownBy(() => limit({}).embeddings.create({ model: MODEL, input: "What is a token bucket?" }));
+  assert.equal(refusalOf(error)?.code, "amount_above_capacity");
+});
+
+test("limits that a token may not read are asked for once", async (t) => {
+  const { limit, limiter } = await setUp(t, () => TEXT_ANSWER);
+  let asked = 0;
+  const client = limit({
+    limiter: {
+      acquire: (request) => limiter.acquire(request),
+      tryAcquire: (request) => limiter.tryAcquire(request),
+      withLease: (request, body) => limiter.withLease(request, body),
+      async resolveLimits() {
+        asked++;
+        throw new ValidationError("scope_missing", "The token may not read.");
+      },
+    } as Acquiring,
+  });
+  for (const _ of [1, 2]) await client.chat.completions.create(PARAMS);
+  assert.equal(asked, 1);
+});

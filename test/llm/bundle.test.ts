@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-// An adapter has 29 to 34 kB with what it needs of errors, names and prices; with header fields, which bring the engine, 66 kB.
+// An adapter has 31 to 37 kB with what it needs of errors, names and prices; with header fields, which bring the engine, 69 kB.
 const BOUNDS = [
-  ["openai", 34_400],
-  ["anthropic", 34_400],
-  ["ai", 34_400],
+  ["openai", 37_500],
+  ["anthropic", 37_500],
+  ["ai", 37_500],
   ["llm", 19_500],
 ] as const;
 

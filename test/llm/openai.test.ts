@@ -228,7 +228,7 @@ for (const { label, module } of peersOf<OpenAIModule>("openai")) {
     await eventually(async () => assert.deepEqual(await charged(), { rpm: 1, tpm: INPUT }));
   });
 
-  test(`${label}: what fails before the first byte is given back, and a retry is charged once`, async (t) => {
+  test(`${label}: each try that was sent is charged, and one that the provider answers by an error is not`, async (t) => {
     const answers: Answer[] = [
       { kind: "cut" },
       { kind: "error", status: 500, headers: { "retry-after-ms": "1" } },
@@ -237,7 +237,7 @@ for (const { label, module } of peersOf<OpenAIModule>("openai")) {
     const { chat, charged, provider } = await setUp(t, ({ number }) => answers[number - 1] as Answer);
     await chat();
     assert.equal(provider.calls.length, 3);
-    assert.deepEqual(await charged(), { rpm: 1, tpm: USED });
+    assert.deepEqual(await charged(), { rpm: 2, tpm: INPUT + USED });
   });
 
   test(`${label}: a call that the provider rejects costs nothing`, async (t) => {

@@ -1,0 +1,38 @@
+/**
+ * How work ended that tokens were taken for.
+ *
+ * - `notBegun`: nothing was sent, and neither a handler nor a tool was called.
+ * - `answered`: it was done.
+ * - `failed`: whoever did it answered an error: the status of a provider, a handler or a tool that threw.
+ * - `abandoned`: it had begun, and was given up before its answer was whole: the caller left, its time was over, the connection broke.
+ */
+export type WorkEnd = "notBegun" | "answered" | "failed" | "abandoned";
+
+/** The one rule of all fronts: what was begun is paid for. A caller who gets tokens back by hanging up is not limited. */
+export function isGivenBack(end: WorkEnd): boolean {
+  return end === "notBegun" || end === "failed";
+}
+
+/** How a request ended that got no answer: it did not reach its server, or, in doubt, it was sent and abandoned. */
+export function endOfUnanswered(error: unknown): WorkEnd {
+  let cause = error;
+  for (let depth = 0; depth < CAUSES_MAX && typeof cause === "object" && cause !== null; depth++) {
+    const { code, syscall, cause: next } = cause as { code?: unknown; syscall?: unknown; cause?: unknown };
+    if (syscall === "connect" || (typeof code === "string" && NOT_CONNECTED.test(code))) return "notBegun";
+    cause = next;
+  }
+  return "abandoned";
+}
+
+/** How a function ended that threw. `signals` are those that its caller could stop it by. */
+export function endOfThrown(error: unknown, signals: readonly (AbortSignal | undefined)[]): WorkEnd {
+  const { name } = (error ?? {}) as { readonly name?: unknown };
+  const isGivenUp = name === "AbortError" || name === "TimeoutError" || signals.some((signal) => signal?.aborted);
+  return isGivenUp ? "abandoned" : "failed";
+}
+
+const CAUSES_MAX = 8;
+
+/** Codes of Node, of undici and of Bun: no name, no address, no connection, no certificate, no URL. */
+const NOT_CONNECTED =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_|EHOST|ENET|EADDRNOTAVAIL|UND_ERR_CONNECT|ERR_INVALID_|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|ConnectionRefused|FailedToOpenSocket)/;
