@@ -1,4 +1,5 @@
 import { CommanderError, type OutputConfiguration } from "commander";
+import { warnThrough } from "../adapters/system/warnings.ts";
 import { withoutSecrets } from "../domain/names.ts";
 import type { CommandContext } from "./command.ts";
 import { type CommandEntry, called, commandsEndingIn, mentioned } from "./commands.ts";
@@ -11,6 +12,7 @@ import { type Act, programFor } from "./program.ts";
 /** Runs one command line; answers with its exit code. Nothing is thrown, and nothing exits. */
 export async function run(args: readonly string[], host: Host): Promise<number> {
   const signals = interruptions();
+  const warnAsBefore = warnThrough((text) => host.output.note(`${text}\n`));
   const context: CommandContext = { ...host, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
   const help = helpOutput(host);
@@ -53,6 +55,7 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
     const end = signals.exitCode === undefined ? error : interruptedBy(error, signals.exitCode);
     return tell(end, args, host);
   } finally {
+    warnAsBefore();
     signals.end();
   }
 }

@@ -1,4 +1,5 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { howLeavingOut } from "../domain/leaving-out.ts";
 import type { Refusal } from "../engine/refusal.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import { keyField, type ServiceAnswer, type ServiceCalls } from "./http.ts";
@@ -49,7 +50,7 @@ async function taken(
     return lease;
   };
   const answering = calls.answer<Answer>("POST", at`${route}`, {
-    body: { ...asked, holdMs, onExpiry },
+    body: { ...asked, holdMs, onExpiry, uncounted: howLeavingOut(request) },
     headers: keyField(),
     repeats: "take",
     // What waits is told that nobody wants it any more; a take that was begun is brought to its end.

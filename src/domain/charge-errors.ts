@@ -1,5 +1,5 @@
 import type { Amount } from "./amounts.ts";
-import type { BucketKey } from "./bucket-key.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
 import type { LimitSource } from "./config-scope.ts";
 import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
@@ -88,15 +88,46 @@ export function nothingCounted(chain: Chain): ValidationError {
 }
 
 /** A hard limit whose measure a request leaves out, where that is not allowed. */
-export function measureMissing(limit: Limit, { bucket }: OnBucket, chain: Chain): ValidationError {
-  const { asker, resource } = aboutOf(chain);
+export function measureMissing(unnamed: Unnamed): ValidationError {
+  const measure = measureOf(unnamed.limit);
+  return new ValidationError("measure_missing", `${unnamedText(unnamed)} (unnamedLimits is "refuse").`, {
+    publicDetail: `${notSaid(unnamed)}. Name ${measure} in consume, 0 if it uses none.`,
+  });
+}
+
+/** The same where it is only told. */
+export function unnamedWarning(unnamed: Unnamed): string {
+  return `${unnamedText(unnamed)}. Until then the limit does not bind (unnamedLimits is "warn").`;
+}
+
+/** What an adapter uses, and no limit of the chain counts. */
+export function uncountedWarning(measure: string, chain: Chain): string {
+  return `${measureUnknown(measure, chain).message} Until then it is used without limit (unnamedLimits is "warn").`;
+}
+
+interface Unnamed {
+  readonly limit: Limit;
+  readonly level: OnBucket;
+  readonly chain: Chain;
+  readonly uncounted: readonly string[];
+}
+
+function unnamedText(unnamed: Unnamed): string {
+  const { limit, level, uncounted } = unnamed;
   const measure = measureOf(limit);
-  const what = `The request of ${asker} for ${resource} does not say how much ${measure} it uses`;
-  return new ValidationError(
-    "measure_missing",
-    `${what}: the limit ${limit.name} of ${bucket.entityId} counts it. Name ${measure} in consume, 0 if it uses none (unnamedLimits is "refuse").`,
-    { publicDetail: `${what}. Name ${measure} in consume, 0 if it uses none.` },
-  );
+  const whose = level.bucket.resource === TOTAL_RESOURCE ? "total" : "limit";
+  const counted = `${notSaid(unnamed)}: the ${whose} ${limit.name} of ${level.bucket.entityId} counts it.`;
+  const [used] = uncounted;
+  const meant =
+    used === undefined
+      ? ""
+      : ` ${uncounted.join(", ")} is used, and nothing counts it: if ${limit.name} is meant to, set it with counts: "${used}".`;
+  return `${counted}${meant} Name ${measure} in consume, 0 if it uses none`;
+}
+
+function notSaid({ limit, chain }: Unnamed): string {
+  const { asker, resource } = aboutOf(chain);
+  return `The request of ${asker} for ${resource} does not say how much ${measureOf(limit)} it uses`;
 }
 
 /** `key-1: rpm, tpm; proj-1: month`. */

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import type { Tokens } from "./amounts.ts";
 import { bucketKey } from "./bucket-key.ts";
+import { measureMissing } from "./charge-errors.ts";
 import {
   ALONE,
   askedBy,
@@ -11,7 +12,8 @@ import {
   chargedTo,
   chargeOf,
   chargesOf,
-  type UnnamedLimits,
+  SILENT,
+  type UnnamedLimit,
 } from "./charges.ts";
 import type { Access } from "./config.ts";
 import { ValidationError } from "./errors.ts";
@@ -27,9 +29,18 @@ function level(entityId: string, limits: readonly Limit[], access: Access = "enf
 const key = level("key-1", [Limit.perMinute("rpm", 10, { counts: "requests" }), Limit.perMinute("tpm", 100)]);
 const project = level("proj-1", [Limit.perMinute("tpm", 100), quota("month", "tpm"), quota("usd", "usd")]);
 
+const RULES = {
+  allow: SILENT,
+  refuse: {
+    unnamed: (unnamed: UnnamedLimit) => {
+      throw measureMissing(unnamed);
+    },
+  },
+};
+
 /** What is charged, level by level, in whole tokens. */
-function charged(consume: Tokens | undefined, chain: readonly ChargedBucket[], unnamed: UnnamedLimits = "allow") {
-  return chargesOf(askedBy(consume), chain, unnamed, ALONE).map((amounts) =>
+function charged(consume: Tokens | undefined, chain: readonly ChargedBucket[], unnamed: keyof typeof RULES = "allow") {
+  return chargesOf(askedBy(consume), chain, RULES[unnamed], ALONE).map((amounts) =>
     Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000])),
   );
 }
@@ -121,10 +132,10 @@ test("a hard limit of a total may be named by any of the resources of a request"
     access: "enforce",
   };
   const first = (alsoNamed: readonly string[]) =>
-    chargesOf(askedBy({ tpm: 1 }), [own, total], "refuse", { isFurther: false, alsoNamed });
+    chargesOf(askedBy({ tpm: 1 }), [own, total], RULES.refuse, { isFurther: false, alsoNamed });
   assert.deepEqual(first(["usd"]), [[{ limit: "tpm", milli: 1000 }], []]);
   refused(() => first([]), "measure_missing", /how much usd it uses/);
-  const further = chargesOf(askedBy({ tpm: 2 }), [own, total], "refuse", { isFurther: true, alsoNamed: [] });
+  const further = chargesOf(askedBy({ tpm: 2 }), [own, total], RULES.refuse, { isFurther: true, alsoNamed: [] });
   assert.deepEqual(further, [[{ limit: "tpm", milli: 2000 }], []]);
 });
 
@@ -140,12 +151,30 @@ test("a hard limit that a request leaves out is refused where that was asked for
     /^The request of key-1 for gpt-4 does not say how much usd it uses\. Name usd/,
   );
   refused(() => charged(undefined, [key], "refuse"), "measure_missing", /how much tpm it uses/);
-  refused(() => chargeOf({}, key, "refuse"), "measure_missing", /how much tpm it uses/);
+  refused(() => chargeOf({}, key, RULES.refuse), "measure_missing", /how much tpm it uses/);
   assert.deepEqual(charged({ tpm: 1 }, [key, { ...project, access: "bypass" }], "refuse").length, 2);
   const soft = level("a", [Limit.perMinute("n", 9), Limit.perMinute("seen", 9, { soft: true })]);
   assert.deepEqual(charged({ n: 1 }, [soft], "refuse"), [{ n: 1 }]);
   // What is misspelled is not also missing.
   refused(() => charged({ tmp: 1 }, [key], "refuse"), "limit_unknown", /Did you mean `tpm`/);
+});
+
+test("what nothing counts is left out where that was asked for, and whoever hears of a limit hears of it too", () => {
+  const heard: unknown[] = [];
+  const rules = {
+    unnamed: ({ limit, level, uncounted }: UnnamedLimit) => heard.push([limit.name, level.bucket.entityId, uncounted]),
+    uncounted: (measures: readonly string[]) => heard.push(measures),
+  };
+  const take = (consume: Tokens, chain: readonly ChargedBucket[]) => {
+    heard.length = 0;
+    return chargesOf(askedBy(consume), chain, rules, ALONE);
+  };
+  assert.deepEqual(take({ tpm: 2, eur: 5 }, [key, project])[0]?.[0], { limit: "tpm", milli: 2000 });
+  assert.deepEqual(heard, [["usd", "proj-1", ["eur"]], ["eur"]]);
+  take({ tpm: 2, usd: 0 }, [key, project]);
+  assert.deepEqual(heard, []);
+  refused(() => take({ eur: 5 }, [level("a", [])]), "limits_missing", /No limits apply/);
+  refused(() => take({ eur: 5 }, [level("a", [Limit.perMinute("n", 9)])]), "consume_empty", /measures: n/);
 });
 
 test("of a chain of one the same is charged as of any chain, whatever its limits count", () => {
@@ -166,10 +195,10 @@ test("of a chain of one the same is charged as of any chain, whatever its limits
         return (error as ValidationError).message;
       }
     };
-    const single = outcome(() => chargeOf(tokens, one, mode));
+    const single = outcome(() => chargeOf(tokens, one, RULES[mode]));
     assert.deepEqual(
       single,
-      outcome(() => chargesOf(askedBy(tokens), [one], mode, ALONE)[0]),
+      outcome(() => chargesOf(askedBy(tokens), [one], RULES[mode], ALONE)[0]),
     );
     if (!Array.isArray(single)) return;
     // Said once more, slowly: each limit takes what was used of what it counts.

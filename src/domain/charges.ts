@@ -1,9 +1,9 @@
 import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
 import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
-import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
+import { measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
 import type { Access, LimitSource } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
-import { isHard } from "./limit.ts";
+import { isHard, type Limit } from "./limit.ts";
 import { type LimitSet, limitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
 
@@ -17,6 +17,9 @@ export interface ChargedBucket {
   readonly access: Access;
   /** The level that its limits come from. */
   readonly source?: LimitSource;
+  /** The level of each limit by name, where levels were added up. */
+  readonly sources?: Readonly<Record<string, LimitSource>> | undefined;
+  readonly planId?: string | undefined;
 }
 
 /** What is asked for, by measure, checked once. */
@@ -28,10 +31,31 @@ export interface Asked {
 }
 
 /**
- * What happens when a request leaves out a measure that a hard limit counts: it takes nothing there (`allow`), or it
- * is refused (`refuse`).
+ * What happens when a request leaves out a measure that a hard limit counts, and when an adapter uses a measure that
+ * nothing counts: nothing is taken there (`allow`), the same with a warning (`warn`), or it is refused (`refuse`).
  */
-export type UnnamedLimits = "allow" | "refuse";
+export type UnnamedLimits = "allow" | "warn" | "refuse";
+
+/** A hard limit whose measure a request leaves out. */
+export interface UnnamedLimit {
+  readonly limit: Limit;
+  /** The bucket that it is of. */
+  readonly level: ChargedBucket;
+  readonly chain: readonly ChargedBucket[];
+  /** What the request names and nothing counts; the limit may be meant by it. */
+  readonly uncounted: readonly string[];
+}
+
+/** Who decides where what a request names and what limits count do not meet. */
+export interface ChargeRules {
+  /** Hears of every hard limit that is left out, and may throw. Undefined: nobody asks. */
+  readonly unnamed: ((of: UnnamedLimit) => void) | undefined;
+  /** Hears of measures that nothing counts, which are left out, and may throw. Undefined: they are an error. */
+  readonly uncounted?: (measures: readonly string[], chain: readonly ChargedBucket[]) => void;
+}
+
+/** Limits that are left out take nothing, and nobody hears of it. */
+export const SILENT: ChargeRules = { unnamed: undefined };
 
 /** The place of a resource among those of a request. A total is charged the sum over them, and the requests of the first. */
 export interface Among {
@@ -61,7 +85,7 @@ export function changedBy(tokens: Tokens, use: AmountUse): Asked {
 export function chargesOf(
   asked: Asked,
   chain: readonly ChargedBucket[],
-  unnamed: UnnamedLimits,
+  rules: ChargeRules,
   among: Among,
 ): readonly (readonly Amount[])[] {
   const charges: (readonly Amount[])[] = [];
@@ -74,23 +98,25 @@ export function chargesOf(
     if (amounts.length > 0) isTaken = true;
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
-  if (!isCounted) checkCounted(asked, chain);
-  if (unnamed === "refuse") checkAllNamed(asked, chain, among);
+  checkMet(asked, chain, isCounted, rules, among);
   if (!isTaken) throw nothingToTake(chain);
   return charges;
 }
 
 /** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
-export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
+export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, rules: ChargeRules): readonly Amount[] {
   const { charged } = level;
-  if (charged.isByName && consume !== undefined && unnamed === "allow") {
+  if (charged.isByName && consume !== undefined) {
     const named = amountsOf(consume, "consume");
-    if (named.length > 0 && areCalled(charged.limits, named)) return named;
+    if (named.length > 0 && areCalled(charged.limits, named)) {
+      // As many names as limits are all of them.
+      if (named.length < charged.limits.length) tellUnnamed(named, [level], rules, ALONE, NO_NAMES);
+      return named;
+    }
   }
   const asked = askedBy(consume);
   const amounts = chargedTo(charged, asked);
-  if (!isAllCounted(charged, amounts, asked)) checkCounted(asked, [level]);
-  if (unnamed === "refuse") checkAllNamed(asked, [level], ALONE);
+  checkMet(asked, [level], isAllCounted(charged, amounts, asked), rules, ALONE);
   if (amounts.length === 0) throw nothingToTake([level]);
   return amounts;
 }
@@ -98,9 +124,12 @@ export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unna
 /** Throws where a measure is named that no limit of the chain counts; `requests` may always be named. */
 export function checkCounted({ named }: Asked, chain: readonly ChargedBucket[]): void {
   for (const { limit: measure } of named) {
-    if (measure !== REQUESTS && !chain.some(({ charged }) => countsIn(charged, measure)))
-      throw measureUnknown(measure, chain);
+    if (isUncounted(measure, chain)) throw measureUnknown(measure, chain);
   }
+}
+
+function isUncounted(measure: string, chain: readonly ChargedBucket[]): boolean {
+  return measure !== REQUESTS && !chain.some(({ charged }) => countsIn(charged, measure));
 }
 
 /** What the limits of one bucket take of what is asked for; nothing is checked. */
@@ -123,6 +152,7 @@ export function countedAmong<Bucket extends ChargedBucket>(of: Bucket, { isFurth
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);
+const NO_NAMES: readonly string[] = Object.freeze([]);
 
 /** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
 function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {
@@ -136,8 +166,33 @@ function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amoun
   }
 }
 
-// A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands.
-function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[], { isFurther, alsoNamed }: Among): void {
+function checkMet(
+  asked: Asked,
+  chain: readonly ChargedBucket[],
+  isCounted: boolean,
+  rules: ChargeRules,
+  among: Among,
+): void {
+  if (isCounted || rules.uncounted === undefined) {
+    if (!isCounted) checkCounted(asked, chain);
+    tellUnnamed(asked.named, chain, rules, among, NO_NAMES);
+    return;
+  }
+  if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
+  const uncounted = asked.named.map(({ limit }) => limit).filter((measure) => isUncounted(measure, chain));
+  tellUnnamed(asked.named, chain, rules, among, uncounted);
+  if (uncounted.length > 0) rules.uncounted(uncounted, chain);
+}
+
+/** A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands. */
+function tellUnnamed(
+  named: readonly Amount[],
+  chain: readonly ChargedBucket[],
+  { unnamed }: ChargeRules,
+  { isFurther, alsoNamed }: Among,
+  uncounted: readonly string[],
+): void {
+  if (unnamed === undefined) return;
   for (const level of chain) {
     if (level.access === "bypass") continue;
     const isTotal = level.bucket.resource === TOTAL_RESOURCE;
@@ -147,7 +202,7 @@ function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[], { isFu
       const measure = measureOf(limit);
       if (!isHard(limit) || measure === REQUESTS || isNamed(named, measure)) continue;
       if (isTotal && alsoNamed.includes(measure)) continue;
-      throw measureMissing(limit, level, chain);
+      unnamed({ limit, level, chain, uncounted });
     }
   }
 }

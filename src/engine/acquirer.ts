@@ -160,7 +160,7 @@ export class Acquirer {
     if (stored === undefined || this.planner.isUnknown(stored) || this.deny.knows(stored)) return undefined;
     const link = this.requestLimits.inPlace(stored, request.limits, nowMs);
     if (link === undefined) return undefined;
-    const take = amountsIfValid(request, link, this.#settings);
+    const take = amountsIfValid(request, link, this.planner.rules.take);
     if (take === undefined || take.length === 0) return undefined;
     const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;

@@ -1,10 +1,11 @@
 import type { Amount } from "../domain/amounts.ts";
-import { chargeOf } from "../domain/charges.ts";
+import { type ChargeRules, chargeOf } from "../domain/charges.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { ONE_PART, type Plan, planned, timeLeft } from "./plan.ts";
+import type { Planner } from "./planner.ts";
 import { type AcquireRequest, demandOf, HELD_AT_MOST, hasOnlyKnownNames } from "./request.ts";
 import type { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -24,11 +25,11 @@ export function isPlain(request: AcquireRequest): boolean {
 export function amountsIfValid(
   request: AcquireRequest,
   link: ChainLink,
-  { unnamedLimits }: Settings,
+  rules: ChargeRules,
 ): readonly Amount[] | undefined {
   if (link.set.isBeyondRates && HELD_AT_MOST in request) return undefined;
   try {
-    return chargeOf(request.consume, link, unnamedLimits);
+    return chargeOf(request.consume, link, rules);
   } catch {
     return undefined;
   }
@@ -39,7 +40,7 @@ interface Known {
   readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
   readonly requestLimits: RequestLimits;
-  readonly planner: { isUnknown(link: ChainLink): boolean };
+  readonly planner: Pick<Planner, "isUnknown" | "rules">;
 }
 
 /** The plan of a plain request whose limits are remembered, where the store answers with a promise; else undefined. */
@@ -57,7 +58,7 @@ export function plainPlan(
   if (link === undefined || known.planner.isUnknown(link)) return undefined;
   if (known.deny.knows(link)) return undefined;
   if (known.requestLimits.inPlace(link, undefined, nowMs) === undefined) return undefined;
-  const take = amountsIfValid(request, link, settings);
+  const take = amountsIfValid(request, link, known.planner.rules.take);
   if (take === undefined || take.length === 0) return undefined;
   const demands = [demandOf(link, take, false)];
   const at = { nowMs, timeoutMs: timeLeft(settings, 0) };

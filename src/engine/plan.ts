@@ -1,7 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import type { Among } from "../domain/charges.ts";
+import type { Among, ChargeRules } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
@@ -59,19 +59,19 @@ export function planOf(
   chain: readonly ChainLink[],
   others: readonly PartChain[],
   { nowMs, timeoutMs, sinceRead }: PlanTime,
-  settings: Settings,
+  rules: ChargeRules,
 ): Plan {
   if (others.length === 0) {
-    const demands = covering(demandsFor(request, chain, settings), chain, sinceRead);
+    const demands = covering(demandsFor(request, chain, rules), chain, sinceRead);
     return planned(request, { demands, claims: claimsOf(demands), parts: ONE_PART }, chain, { nowMs, timeoutMs });
   }
   const alsoNamed = others.flatMap(({ consume }) => Object.keys(consume));
-  const first = demandsOf(request.consume, chain, settings, { isFurther: false, alsoNamed });
+  const first = demandsOf(request.consume, chain, rules, { isFurther: false, alsoNamed });
   const demands = [...covering(askedAs(first, request), chain, sinceRead)];
   const parts: number[] = [];
   for (const { consume, chain } of others) {
     parts.push(demands.length);
-    const further = askedAs(demandsOf(consume, chain, settings, FURTHER), request);
+    const further = askedAs(demandsOf(consume, chain, rules, FURTHER), request);
     demands.push(...covering(further, chain, sinceRead));
   }
   return planned(request, { demands, claims: summed(claimsOf(demands)), parts }, chain, { nowMs, timeoutMs });

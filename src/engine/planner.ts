@@ -1,5 +1,7 @@
+import type { ChargeRules } from "../domain/charges.ts";
 import { entityMissing } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { howLeavingOut } from "../domain/leaving-out.ts";
 import { checkBucketResource } from "../domain/names.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { DenyMemory } from "./deny-memory.ts";
@@ -35,6 +37,9 @@ import type { Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { runAsync } from "./steps.ts";
 import type { Taken } from "./store-client.ts";
+import { type UnnamedRules, unnamedRules } from "./unnamed-limits.ts";
+
+const NO_LINKS: readonly ChainLink[] = [];
 
 /** What a planner goes by; the acquirer's own. */
 interface PlannerParts {
@@ -53,11 +58,13 @@ export class Planner {
   readonly #parts: PlannerParts;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
+  readonly rules: UnnamedRules;
 
   constructor(parts: PlannerParts) {
     this.#parts = parts;
     this.#deps = parts.deps;
     this.#settings = parts.settings;
+    this.rules = unnamedRules(parts.deps, parts.settings);
   }
 
   /**
@@ -70,7 +77,7 @@ export class Planner {
       return "stale";
     }
     try {
-      const plan = this.#plan(request, chain, others, at);
+      const plan = this.#plan(request, chain, others, at, this.rules.take);
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
@@ -80,15 +87,27 @@ export class Planner {
         return "stale";
       }
       // Where only an answer of the store tells of changes, another process may have made some since they were read.
-      if (!(error instanceof ValidationError) || this.#deps.scope.config.resolveSync !== undefined) throw error;
-      const unread = notJustRead(chain, others, at.sinceRead);
-      if (unread.length === 0) throw error;
-      this.#parts.configCache.expire(unread);
-      return "unsure";
+      if (!(error instanceof ValidationError)) throw error;
+      const unread =
+        this.#deps.scope.config.resolveSync === undefined ? notJustRead(chain, others, at.sinceRead) : NO_LINKS;
+      if (unread.length > 0) {
+        this.#parts.configCache.expire(unread);
+        return "unsure";
+      }
+      const leaving = howLeavingOut(request);
+      if (error.code !== "limit_unknown" || leaving === undefined) throw error;
+      const plan = this.#plan(request, chain, others, at, this.rules[leaving]);
+      return this.#recalled(plan) ?? plan;
     }
   }
 
-  #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
+  #plan(
+    request: AcquireRequest,
+    chain: readonly ChainLink[],
+    others: readonly PartChain[],
+    at: PlanTime,
+    rules: ChargeRules,
+  ): Plan {
     const entity = chain[0] as ChainLink;
     this.#requireCreated(entity);
     this.#parts.outages.noteStored(entity.onUnavailable);
@@ -97,7 +116,7 @@ export class Planner {
     const inForce = (one: readonly ChainLink[], limits: AcquireRequest["limits"]) =>
       this.#parts.requestLimits.inForce(one, limits, at.nowMs, "write");
     const further = others.map((other) => ({ ...other, chain: inForce(other.chain, undefined) }));
-    return takable(planOf(request, inForce(chain, request.limits), further, at, this.#settings), this.#deps.store);
+    return takable(planOf(request, inForce(chain, request.limits), further, at, rules), this.#deps.store);
   }
 
   isUnknown({ created }: ChainLink): boolean {
@@ -147,7 +166,8 @@ export class Planner {
     const known = lastChains(this.#parts.configCache, request);
     if (known === undefined) return undefined;
     const at = { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs, sinceRead: 0 };
-    return this.#plan(request, known.chain, known.others, at);
+    const rules = this.rules[howLeavingOut(request) ?? "take"];
+    return this.#plan(request, known.chain, known.others, at, rules);
   }
 
   /** The chain that a question is about, as configuration is stored now: no bucket will tell that what is remembered has changed. */
@@ -182,7 +202,7 @@ export class Planner {
 
   /** What an acquire of the amounts would take from a chain, level by level. */
   demands(asked: Asked, chain: readonly ChainLink[]): readonly Demand[] {
-    return demandsFor(asked, chain, this.#settings);
+    return demandsFor(asked, chain, this.rules[howLeavingOut(asked) ?? "question"]);
   }
 
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */

@@ -1,7 +1,7 @@
 import { aboveCapacity } from "../domain/above-capacity.ts";
 import type { Amount, Tokens } from "../domain/amounts.ts";
 import { findLimit } from "../domain/bucket-state.ts";
-import { ALONE, type Among, askedBy, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
+import { ALONE, type Among, askedBy, type ChargeRules, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkLeave } from "../domain/floor.ts";
 import { checkHold, checkHoldIn, slotLimits } from "../domain/hold-time.ts";
@@ -12,7 +12,6 @@ import { holdNeeded } from "../domain/slot-errors.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
-import type { Settings } from "./settings.ts";
 
 /** What to take, and for whom. TypeScript infers the measures from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Measure extends string = string> {
@@ -77,15 +76,15 @@ export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boole
 export function demandsOf(
   consume: Tokens | undefined,
   chain: readonly ChainLink[],
-  { unnamedLimits }: Pick<Settings, "unnamedLimits">,
+  rules: ChargeRules,
   among: Among,
 ): Demand[] {
   const entity = chain[0] as ChainLink;
   if (chain.length === 1 && entity.totals === undefined) {
-    return [demandOf(entity, chargeOf(consume, entity, unnamedLimits), entity.access === "bypass")];
+    return [demandOf(entity, chargeOf(consume, entity, rules), entity.access === "bypass")];
   }
   const buckets = withTotals(chain).map((link) => countedAmong(link, among));
-  const charges = chargesOf(askedBy(consume), buckets, unnamedLimits, among);
+  const charges = chargesOf(askedBy(consume), buckets, rules, among);
   const demands: Demand[] = [];
   for (let i = 0; i < buckets.length; i++) {
     const link = buckets[i] as ChainLink;
@@ -96,12 +95,8 @@ export function demandsOf(
 }
 
 /** What a request that names no further resources wants of a chain, and must leave there. */
-export function demandsFor(
-  asked: Asked,
-  chain: readonly ChainLink[],
-  settings: Pick<Settings, "unnamedLimits">,
-): readonly Demand[] {
-  return askedAs(demandsOf(asked.consume, chain, settings, ALONE), asked);
+export function demandsFor(asked: Asked, chain: readonly ChainLink[], rules: ChargeRules): readonly Demand[] {
+  return askedAs(demandsOf(asked.consume, chain, rules, ALONE), asked);
 }
 
 /**

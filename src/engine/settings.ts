@@ -4,7 +4,7 @@ import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domai
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
-import type { Clock, Digest, Random, Turns } from "../ports/system.ts";
+import type { Clock, Digest, Random, Turns, Warnings } from "../ports/system.ts";
 
 /** How a limiter behaves; every value given, defaults belong to the public edge. */
 export interface Settings {
@@ -34,4 +34,5 @@ export interface EngineDeps {
   readonly digest: Digest;
   readonly events: Events;
   readonly turns: Turns;
+  readonly warnings: Warnings;
 }

@@ -36,6 +36,8 @@ export interface MemoryOptions
       | "onUnavailable"
       | "timeoutMs"
       | "unknownEntities"
+      | "unnamedLimits"
+      | "strict"
     > {
   /** A store in memory that other limiters share, or a store of your own. Default: a new one. */
   readonly store?: "memory" | Store;

@@ -7,6 +7,7 @@ import { environment, fromEnvironment } from "../adapters/system/environment.ts"
 import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { systemTurns } from "../adapters/system/turns.ts";
+import { systemWarnings } from "../adapters/system/warnings.ts";
 import type { UnnamedLimits } from "../domain/charges.ts";
 import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -54,10 +55,17 @@ export interface OpenOptions extends RetentionOptions {
    */
   readonly unknownEntities?: UnknownEntities;
   /**
-   * What happens when a request leaves out a measure that a hard limit counts. `"allow"`: it takes nothing from that
-   * limit. `"refuse"`: the request throws `measure_missing`, unless the level is bypassed. Default: `"allow"`.
+   * What happens when a request leaves out a measure that a hard limit counts, and when weights of an LLM adapter are
+   * counted by nothing. `"warn"`: nothing is taken there, and Node warns once for each limit (`ZAEL_LIMIT_UNNAMED`).
+   * `"allow"`: the same, silently. `"refuse"`: the request throws `measure_missing`, unless the level is bypassed, or
+   * `limit_unknown`. Default: `"warn"`.
    */
   readonly unnamedLimits?: UnnamedLimits;
+  /**
+   * Whether mistakes that would leave something without a limit are errors: `unknownEntities` and `unnamedLimits` are
+   * `"refuse"`, unless they are given. Default: `false`.
+   */
+  readonly strict?: boolean;
   /**
    * Whether refused requests are counted for `refusals()`, which throws without it. Counts are kept as long as usage.
    * Default: `true`.
@@ -126,6 +134,7 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     onUnavailable: true,
     unknownEntities: true,
     unnamedLimits: true,
+    strict: true,
     durability: true,
     adminTimeoutMs: true,
     usage: true,
@@ -148,7 +157,8 @@ export async function prepare(
   loaders: StoreLoaders,
 ): Promise<{ deps: EngineDeps; settings: Settings }> {
   checkOptions(options);
-  const { onUnavailable, unknownEntities = "allow", unnamedLimits = "allow" } = options;
+  const { onUnavailable, strict = false } = options;
+  const { unknownEntities = strict ? "refuse" : "allow", unnamedLimits = strict ? "refuse" : "warn" } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
@@ -157,9 +167,9 @@ export async function prepare(
   if (typeof onUnavailable === "object") checkShare(onUnavailable);
   else checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
-  checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "refuse"]);
+  checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "warn", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["create", "coalesce", "countRefusals", "sharedTable", "exact"] as const)
+  for (const name of ["create", "strict", "coalesce", "countRefusals", "sharedTable", "exact"] as const)
     checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
@@ -181,6 +191,7 @@ export async function prepare(
         digest: systemDigest,
         events: observableEvents(),
         turns: systemTurns,
+        warnings: systemWarnings(placeOf(options.store)),
       },
       settings: {
         namespace,
@@ -200,6 +211,11 @@ export async function prepare(
     if (typeof options.store !== "object") await store.close();
     throw error;
   }
+}
+
+/** Where a store is that others of this process may open too; undefined: nobody else has it. */
+function placeOf(store: OpenOptions["store"] = storeOfEnvironment(environment())): string | undefined {
+  return typeof store === "string" && store !== "memory" ? store : undefined;
 }
 
 async function openStore(store: string | Store, options: OpenOptions, loaders: StoreLoaders): Promise<Store> {

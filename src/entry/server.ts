@@ -17,7 +17,10 @@ export type { Scope, TokenEntry } from "../server/token-entry.ts";
 /** Options of `createService`: a store to open, or a limiter; and how the service behaves. Every one may be left out. */
 export interface ServiceOptions
   extends ServiceBehaviour,
-    Pick<OpenOptions, "store" | "region" | "endpoint" | "sharedTable" | "durability" | "unknownEntities"> {
+    Pick<
+      OpenOptions,
+      "store" | "region" | "endpoint" | "sharedTable" | "durability" | "unknownEntities" | "unnamedLimits" | "strict"
+    > {
   /** A limiter to serve, in place of a store. Closing the service leaves it open. Default: the service opens a store. */
   readonly limiter?: RateLimiter;
 }
@@ -83,8 +86,9 @@ export function checkService(behaviour: ServiceBehaviour): void {
 
 /** @internal With `ownsProcess` the web server may put lighter objects in place of the global Request and Response. */
 export async function startService(options: ServiceOptions, ownsProcess: boolean): Promise<Service> {
-  const { store, region, endpoint, sharedTable, durability, unknownEntities, limiter: given, ...behaviour } = options;
-  const place = { store, region, endpoint, sharedTable, durability, unknownEntities };
+  const { store, region, endpoint, sharedTable, durability, limiter: given, ...rest } = options;
+  const { unknownEntities, unnamedLimits, strict, ...behaviour } = rest;
+  const place = { store, region, endpoint, sharedTable, durability, unknownEntities, unnamedLimits, strict };
   const settings = settingsOf(behaviour);
   if (settings.tokenFile !== undefined) readTokens(settings.tokenFile);
   const named = Object.entries(place).filter(([, value]) => value !== undefined);

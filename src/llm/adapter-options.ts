@@ -63,6 +63,8 @@ export interface LimitModelOptions {
 
 /** The options, checked, with their defaults. */
 export interface CheckedOptions extends LimitModelOptions {
+  /** Whether the weights are those of the caller. */
+  readonly hasWeights: boolean;
   readonly weightsOf: (model: string | undefined) => readonly ExactWeights[];
   readonly count: Meter;
   readonly outputDefault: number;
@@ -103,7 +105,15 @@ export function checkOptions(given: LimitModelOptions, adapter: string): Checked
   checkProvider(provider, adapter, fail);
   checkPolicies(options, adapter, fail);
   const { weights = WEIGHTS_DEFAULT } = options;
-  return { ...options, weightsOf: weightsByModel(weights), count: meter(weights), outputDefault, clampMaxMs };
+  const hasWeights = options.weights !== undefined;
+  return {
+    ...options,
+    hasWeights,
+    weightsOf: weightsByModel(weights),
+    count: meter(weights),
+    outputDefault,
+    clampMaxMs,
+  };
 }
 
 type Fail = (name: string, value: unknown, remedy: string) => never;

@@ -6,6 +6,7 @@ import {
   ResourceDisabled,
   ValidationError,
 } from "../domain/errors.ts";
+import type { Uncounted } from "../domain/leaving-out.ts";
 import { resourceOf } from "../domain/text-names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { AcquireRequest } from "../engine/request.ts";
@@ -36,7 +37,7 @@ export class LimitedCalls {
 
   /** Takes the leases of a call. Throws a `LimiterError` where it must not be sent; nothing is held then. */
   async begin(call: ModelCall): Promise<LimitedCall> {
-    const { limiter: given, weightsOf, count, estimate, outputDefault, provider } = this.#options;
+    const { limiter: given, weightsOf, count, estimate, outputDefault, provider, hasWeights } = this.#options;
     const limiter = await given;
     const { model, params } = call;
     const entityId = call.entityId ?? (await this.#chosen("entityId", this.#options.entityId, { model, params }));
@@ -51,8 +52,13 @@ export class LimitedCalls {
     );
     const amountsOf = (usage: TokenUsage) => count(usage, model);
     const consume = amountsOf(estimated);
-    const own = { entityId, resource, consume };
-    const ofProvider = provider && { entityId: provider.entityId, resource: provider.resource ?? resource, consume };
+    // Default weights are nobody's word for a limit on them.
+    const own: TakenFrom = { entityId, resource, consume, uncounted: hasWeights ? "report" : "ignore" };
+    // A provider counts what it counts; what else a call costs is the tenant's.
+    const ofProvider: TakenFrom | undefined = provider && {
+      ...{ entityId: provider.entityId, resource: provider.resource ?? resource, consume },
+      uncounted: "ignore",
+    };
     const leases = await this.#take(limiter, own, ofProvider, { call, isShadow });
     if (call.signal?.aborted) {
       await givenBack(leases);
@@ -88,7 +94,7 @@ export class LimitedCalls {
   /** `"passed"`: the call is let through, and nothing is charged for it. */
   async #takeOne(
     limiter: Acquiring,
-    { entityId, resource, consume }: TakenFrom,
+    { entityId, resource, consume, uncounted }: TakenFrom,
     { call: { signal }, isShadow }: Attempt,
   ): Promise<readonly ChargedLease[] | "passed"> {
     const { wait, onUnavailable, leavePercent } = this.#options;
@@ -99,7 +105,7 @@ export class LimitedCalls {
       ...(signal === undefined ? {} : { signal }),
     };
     try {
-      const taken = await takeCounted(limiter, request, isShadow);
+      const taken = await takeCounted(limiter, request, { isShadow, uncounted });
       if (taken === undefined) return [];
       const { degraded } = taken.lease;
       if (degraded === false || onUnavailable !== "block" || isShadow) return [{ ...taken, provider: undefined }];
@@ -154,6 +160,7 @@ interface TakenFrom {
   readonly entityId: string;
   readonly resource: string;
   readonly consume: Tokens;
+  readonly uncounted: Uncounted;
 }
 
 interface Attempt {

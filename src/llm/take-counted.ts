@@ -1,5 +1,6 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { leavingOut, type Uncounted } from "../domain/leaving-out.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
 import type { AcquireRequest } from "../engine/request.ts";
@@ -12,36 +13,24 @@ export interface TakenLease {
 }
 
 /**
- * Takes what is asked for, without the measures that no level counts: a key without a budget is not limited by one. Undefined:
- * there are limits, and none counts anything of it.
+ * Takes what is asked for, without the measures that no level counts: a key without a budget is not limited by one. Undefined: there are limits, and none counts anything of it.
  */
 export async function takeCounted(
   limiter: Acquiring,
   request: AcquireRequest & { readonly consume: Tokens },
-  isShadow: boolean,
+  { isShadow, uncounted }: { readonly isShadow: boolean; readonly uncounted: Uncounted },
 ): Promise<TakenLease | undefined> {
-  let consume: Tokens = request.consume;
-  for (;;) {
-    try {
-      const asked = { ...request, consume };
-      const lease = await limiter.acquire(isShadow ? inShadow(asked) : asked);
-      // A stream may outlast the hold of a service's lease.
-      lease.keep();
-      return { lease, measures: Object.keys(consume) };
-    } catch (error) {
-      if (!(error instanceof ValidationError)) throw error;
-      if (error.code === "consume_empty") return undefined;
-      const left = error.code === "limit_unknown" ? withoutNamed(consume, error.message) : consume;
-      if (left === consume) throw error;
-      consume = left;
-    }
+  const asked = leavingOut(request, uncounted);
+  try {
+    const lease = await limiter.acquire(isShadow ? inShadow(asked) : asked);
+    // A stream may outlast the hold of a service's lease.
+    lease.keep();
+    return {
+      lease,
+      measures: Object.keys(request.consume).filter((measure) => Object.hasOwn(lease.consumed, measure)),
+    };
+  } catch (error) {
+    if (error instanceof ValidationError && error.code === "consume_empty") return undefined;
+    throw error;
   }
-}
-
-/** A service tells of the measure in words alone, so a limiter's are read as well: the first name in quotes. */
-function withoutNamed(consume: Tokens, message: string): Tokens {
-  const [, measure = ""] = /"([^"]+)"/.exec(message) ?? [];
-  if (!Object.hasOwn(consume, measure)) return consume;
-  const { [measure]: _, ...left } = consume;
-  return left;
 }

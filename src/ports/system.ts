@@ -24,3 +24,11 @@ export interface Turns {
   /** Resolves after other work that is ready has run. */
   next(): Promise<void>;
 }
+
+/** Tells whoever runs this process what is probably a mistake. */
+export interface Warnings {
+  /** Tells it once for each key, and not for ever: after so many warnings the rest is kept quiet. Answers whether it was told now. */
+  once(key: string, text: () => string): boolean;
+  /** Another warning has told it. */
+  done(key: string): void;
+}

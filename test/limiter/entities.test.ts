@@ -82,7 +82,7 @@ for (const [name, openStore] of EVERY_STORE) {
     test("an id that was never created is limited by defaults, unless unknown ones are refused", async (t) => {
       const { limiter, store, clock, take } = await open(t);
       await take("nobody", 1);
-      const strict = await RateLimiter.open({ store, clock, unknownEntities: "refuse" });
+      const strict = await RateLimiter.open({ store, clock, strict: true });
       const request = { entityId: "ghost", resource: "api", consume: { rpm: 1 } };
       const missing = { name: "NotFoundError", code: "entity_not_found", message: /no entity ghost; create it/ };
       const ways = [

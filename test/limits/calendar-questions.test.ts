@@ -6,6 +6,7 @@ import { systemDigest } from "../../src/adapters/system/digest.ts";
 import { observableEvents } from "../../src/adapters/system/events.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { systemTurns } from "../../src/adapters/system/turns.ts";
+import { systemWarnings } from "../../src/adapters/system/warnings.ts";
 import type { Tokens } from "../../src/domain/amounts.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import { MEMORY_RETENTION } from "../../src/domain/retention.ts";
@@ -38,6 +39,7 @@ async function counted(...limits: readonly Limit[]) {
     digest: systemDigest,
     events: observableEvents(),
     turns: systemTurns,
+    warnings: systemWarnings(undefined),
   };
   const settings = {
     namespace: "default",

@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Answer, Call } from "../../examples/fake-provider/provider.ts";
-import { Limit, RateLimitExceeded, ResourceDisabled } from "../../src/entry/index.ts";
+import { warnThrough } from "../../src/adapters/system/warnings.ts";
+import {
+  Limit,
+  RateLimitExceeded,
+  RateLimiter,
+  ResourceDisabled,
+  type ValidationError,
+} from "../../src/entry/index.ts";
 import { type LimitModelOptions, limitOpenAI, refusalOf } from "../../src/entry/openai.ts";
 import {
   degradedEvents,
@@ -97,6 +104,42 @@ for (const { label, module } of peersOf<OpenAIModule>("openai")) {
     await chat();
     const [own, all] = [await charged("child"), await charged("acme")];
     assert.deepEqual([own.tpm, all.cents, "usd" in all], [130, 30, false]);
+  });
+
+  test(`${label}: a budget of another name than the weight is warned of at its first call, or refused`, async (t) => {
+    const weights = { rpm: { requests: 1 }, tpm: { output: 1 }, usd: { output: 10 } };
+    const { limiter, chat } = await setUp(t, () => TEXT_ANSWER, { weights });
+    await limiter.setTotals(KEY, [Limit.quota("budget_usd", 1, { reset: "monthly" })]);
+    const told: string[] = [];
+    t.after(warnThrough((line) => told.push(line)));
+    for (let i = 0; i < 2; i++) await chat();
+    assert.equal(told.length, 1, told.join("\n"));
+    assert.match(
+      told[0] ?? "",
+      /budget_usd of key-1 counts it\. usd is used, and nothing counts it: if budget_usd is meant/,
+    );
+    // Without a hard limit that could be meant, the weight itself is told.
+    const again = await setUp(t, () => TEXT_ANSWER, { weights });
+    await again.limiter.setTotals(KEY, [Limit.quota("budget_usd", 1, { reset: "monthly", soft: true })]);
+    for (let i = 0; i < 2; i++) await again.chat();
+    assert.equal(told.length, 2, told.join("\n"));
+    assert.match(told[1] ?? "", /^ZAEL_LIMIT_UNNAMED: No limit "usd" applies to key-1/);
+    const strict = await RateLimiter.open({ store: "memory", strict: true });
+    t.after(() => strict.close());
+    await strict.createEntity({ id: KEY });
+    await strict.setSystemDefaults([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 10_000)]);
+    const refusing = await setUp(t, () => TEXT_ANSWER, { weights, limiter: strict });
+    const unknown = await thrownBy(() => refusing.chat());
+    assert.equal((refusalOf(unknown) as ValidationError).code, "limit_unknown");
+    await strict.setTotals(KEY, [Limit.quota("budget_usd", 1, { reset: "monthly" })]);
+    const missing = await thrownBy(() => refusing.chat());
+    assert.equal((refusalOf(missing) as ValidationError).code, "measure_missing");
+    assert.equal(refusing.provider.calls.length, 0);
+    // Default weights are nobody's word for a limit on each of them.
+    await strict.setTotals(KEY, [Limit.quota("tokens", 10_000, { reset: "monthly", counts: "tpm" })]);
+    await strict.setLimits(KEY, [Limit.perMinute("tpm", 10_000)]);
+    await (await setUp(t, () => TEXT_ANSWER, { limiter: strict })).chat();
+    assert.equal(told.length, 2);
   });
 
   test(`${label}: what is refused is not sent: the client's own error, and no second try`, async (t) => {

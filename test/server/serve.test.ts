@@ -96,6 +96,32 @@ test("a service that refuses unknown entities gives a misspelled key no bucket o
   assert.equal((await call("POST", `${NS}/acquire`, { body })).status, 201);
 });
 
+test("a service logs a limit that is left out, and a strict one refuses it", storyTimeout, async (t) => {
+  const limits = ["rpm", "tpm"].map((name) => ({ name, capacity: 9, refillAmount: 9, refillPeriodMs: 60_000 }));
+  const body = { entityId: "a", resource: "api", consume: { rpm: 1 } };
+  const warned = await serving(t, ["--store", "memory"]);
+  await warned.call("PUT", `${NS}/limits?resource=api`, { body: { limits } });
+  for (let i = 0; i < 2; i++) assert.equal((await warned.call("POST", `${NS}/acquire`, { body })).status, 201);
+  assert.match(warned.said.stderr, /^ZAEL_LIMIT_UNNAMED: [^\n]* does not say how much tpm it uses[^\n]*\n$/);
+  const uncounted = { ...body, consume: { rpm: 1, tpm: 0, usd: 5 } };
+  problem(await warned.call("POST", `${NS}/acquire`, { body: uncounted }), 400, "limit_unknown");
+  for (const how of ["ignore", "report"]) {
+    const taken = await warned.call("POST", `${NS}/acquire`, { body: { ...uncounted, uncounted: how } });
+    assert.deepEqual(taken.body.consumed, { rpm: 1, tpm: 0 });
+    assert.equal(/No limit "usd"/.test(warned.said.stderr), how === "report");
+  }
+  const strict = await serving(t, ["--store", "memory", "--strict"]);
+  await strict.call("PUT", `${NS}/limits?resource=api`, { body: { limits } });
+  problem(await strict.call("POST", `${NS}/acquire`, { body }), 404, "entity_not_found");
+  await strict.call("POST", `${NS}/entities`, { body: { id: "a" } });
+  problem(await strict.call("POST", `${NS}/acquire`, { body }), 400, "measure_missing");
+  const ignoring = { ...uncounted, uncounted: "ignore" };
+  assert.equal((await strict.call("POST", `${NS}/acquire`, { body: ignoring })).status, 201);
+  const reporting = { ...uncounted, uncounted: "report" };
+  problem(await strict.call("POST", `${NS}/acquire`, { body: reporting }), 400, "limit_unknown");
+  assert.equal(strict.said.stderr, "");
+});
+
 test("wrong options: 2 and nothing is made; a store or a port that cannot be had: 3", storyTimeout, async (t) => {
   const file = tempFile(t);
   const taken = createServer().listen(0, "127.0.0.1");
@@ -111,6 +137,7 @@ test("wrong options: 2 and nothing is made; a store or a port that cannot be had
     [["--on-expiry", "x"], 2, /charge/],
     [["--durability", "x"], 2, /normal or full/],
     [["--unknown-entities", "x"], 2, /allow or refuse/],
+    [["--unnamed-limits", "x"], 2, /allow or warn or refuse/],
     [["--allow-origin", "x"], 2, /give an origin/],
     [["--namespace", "x"], 2, /leave --namespace out/],
     [["--prot", "1"], 2, /did you mean --port/],

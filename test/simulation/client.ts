@@ -102,6 +102,7 @@ export class Client {
         threshold: { active: true, publish: (event) => this.#told(event) },
       },
       turns: NO_TURNS,
+      warnings: { once: () => false, done: () => {} },
     };
     this.denyMs = random.pick([0, 1_000, 1_000, 10_000]);
     this.limiter = new Limiter(

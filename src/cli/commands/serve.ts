@@ -29,6 +29,7 @@ interface ServeOptions extends GlobalOptions {
   readonly durability?: string;
   readonly unknownEntities?: string;
   readonly unnamedLimits?: string;
+  readonly strict?: boolean;
   /** False with --no-dashboard. */
   readonly dashboard: boolean;
 }
@@ -67,8 +68,9 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--unknown-entities <what>", "entities that were never created: allow or refuse; default allow")
       .option(
         "--unnamed-limits <what>",
-        "requests that do not name the measure of a hard limit: allow or refuse; default allow",
+        "requests that do not name the measure of a hard limit: allow, warn or refuse; default warn, in the log",
       )
+      .option("--strict", "what is unknown or unnamed is refused, unless the two options above say otherwise")
       .option("--no-dashboard", "serve the API only")
       .addHelpText("after", examples("zae-limiter serve", "zae-limiter serve --port 0 --token-file tokens.json --json"))
       .addHelpText(
@@ -92,10 +94,13 @@ export const serve: CommandFile<ServeOptions> = {
     const unknownEntities = choiceOf(options.unknownEntities, "--unknown-entities", ["allow", "refuse"]);
     const place = servedStore(options, context);
     if (context.interrupted.aborted) return EXIT.done;
-    const limiter = await opened(
-      { ...place.open, ...(unknownEntities === undefined ? {} : { unknownEntities }) },
-      options,
-    );
+    const unnamedLimits = choiceOf(options.unnamedLimits, "--unnamed-limits", ["allow", "warn", "refuse"]);
+    const refused = {
+      ...(options.strict === true ? { strict: true } : {}),
+      ...(unknownEntities === undefined ? {} : { unknownEntities }),
+      ...(unnamedLimits === undefined ? {} : { unnamedLimits }),
+    };
+    const limiter = await opened({ ...place.open, ...refused }, options);
     try {
       if (context.interrupted.aborted) return EXIT.done;
       const service = await startService({ ...behaviour, limiter }, true);
@@ -152,6 +157,8 @@ function withEnvironment(given: ServeOptions, env: CommandContext["env"]): Serve
   const page = choiceOf(inEnvironment("dashboard"), "ZAEL_DASHBOARD", ["true", "false"]);
   const shared = choiceOf(inEnvironment("sharedTable"), "ZAEL_SHARED_TABLE", ["true", "false"]);
   if (given.sharedTable === undefined && shared === "true") found.sharedTable = true;
+  const strict = choiceOf(inEnvironment("strict"), "ZAEL_STRICT", ["true", "false"]);
+  if (given.strict === undefined && strict === "true") found.strict = true;
   return { ...given, ...found, dashboard: given.dashboard && page !== "false" } as ServeOptions;
 }
 
@@ -161,10 +168,8 @@ async function opened(open: Opening, options: ServeOptions) {
   const { RateLimiter } = await import("../../entry/rate-limiter.ts");
   const timeoutMs = options.timeout === undefined ? undefined : timeoutOf(options);
   const bounds = timeoutMs === undefined ? {} : { timeoutMs, adminTimeoutMs: timeoutMs };
-  const { unnamedLimits } = options;
-  const unnamed = unnamedLimits === undefined ? {} : { unnamedLimits: unnamedLimits as "allow" | "refuse" };
   try {
-    return await RateLimiter.open({ ...open, ...bounds, ...unnamed, namespace: "default" });
+    return await RateLimiter.open({ ...open, ...bounds, namespace: "default" });
   } catch (error) {
     const isUsage = error instanceof ValidationError && error.code === "option_invalid";
     if (!(error instanceof LimiterError) || isUsage) throw error;

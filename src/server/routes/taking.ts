@@ -1,3 +1,4 @@
+import { leavingOut } from "../../domain/leaving-out.ts";
 import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
 import { settledAtOnce } from "../../engine/lease.ts";
 import type { Refusal } from "../../engine/refusal.ts";
@@ -86,13 +87,14 @@ async function attempt(call: TakeCall): Promise<RouteResponse> {
 /** The request as the library takes it. What is charged at once and has no key needs no record. */
 function requested(call: TakeCall): { readonly request: LeaseRequest; readonly isAtOnce: boolean } {
   const { body, caller, requestId } = call;
-  const { entityId, resource, consume, also, limits, wait, atomic, holdMs, onExpiry } = body;
+  const { entityId, resource, consume, also, limits, wait, atomic, holdMs, onExpiry, uncounted } = body;
   const leavePercent = leaveOf(caller, body.leavePercent);
   if (limits !== undefined) requireScope(caller, "admin", () => "`limits` in a request");
   const idempotencyKey = idempotencyKeyOf(call.request);
   const isAtOnce = holdMs === 0 && idempotencyKey === undefined;
   const asked = { entityId, resource, requestId: body.requestId ?? requestId };
-  const request: LeaseRequest = consume === undefined ? asked : { ...asked, consume };
+  const named: LeaseRequest = consume === undefined ? asked : { ...asked, consume };
+  const request = uncounted === undefined ? named : leavingOut(named, uncounted);
   const isPlain = also === undefined && limits === undefined && wait === undefined;
   if (isAtOnce && isPlain && atomic === undefined && leavePercent === undefined) return { request, isAtOnce };
   const further = {

@@ -86,6 +86,10 @@ export const acquireBody = z
       z.strictObject({ maxMs: told(z.number().min(0).max(30_000), "At most 30,000.") }),
       "How long to wait for tokens, in ms. Default: no wait.",
     ).optional(),
+    uncounted: told(
+      z.enum(["ignore", "report"]),
+      "What happens with measures that no limit counts. `ignore`: they are left out. `report`: they are left out, and `--unnamed-limits` of the service says whether that is logged, or refused after all. Default: they are an error (`limit_unknown`).",
+    ).optional(),
     leavePercent: leavePercent.optional(),
     atomic: told(z.boolean(), "Whether all levels are taken from in one transaction. Default: false.").optional(),
     requestId: told(
