@@ -71,7 +71,8 @@ export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boole
 
 /**
  * Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. The entity that
- * asks comes first, also where it has no limits; a parent without limits is left out.
+ * asks comes first, also where it has no limits. So does a parent that stands below others with limits: those are called by how many levels
+ * up they are. The parents above all limits are left out.
  */
 export function demandsOf(
   consume: Tokens | undefined,
@@ -85,10 +86,10 @@ export function demandsOf(
   }
   const buckets = withTotals(chain).map((link) => countedAmong(link, among));
   const charges = chargesOf(askedBy(consume), buckets, rules, among);
+  const last = buckets.findLastIndex(({ limits }) => limits.length > 0);
   const demands: Demand[] = [];
-  for (let i = 0; i < buckets.length; i++) {
+  for (let i = 0; i <= Math.max(0, last); i++) {
     const link = buckets[i] as ChainLink;
-    if (i > 0 && link.limits.length === 0) continue;
     demands.push(demandOf(link, charges[i] as readonly Amount[], link.access === "bypass"));
   }
   return demands;

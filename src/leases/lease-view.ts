@@ -50,7 +50,7 @@ export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
     bypassed: own.levels[0]?.bypass ?? false,
     expiresAtMs,
     onExpiry,
-    limits: resources.flatMap(limitsIn),
+    limits: resources.flatMap((one, i) => limitsIn(one, resources.slice(0, i))),
   };
 }
 
@@ -58,11 +58,20 @@ function tokensOf(held: ReadonlyMap<string, number> | undefined): Readonly<Recor
   return Object.fromEntries(Array.from(held ?? [], ([measure, milli]) => [measure, milli / 1000]));
 }
 
-function limitsIn({ resource, levels }: LeaseResourceRecord): readonly Availability[] {
-  return levels.flatMap(({ entityId, total, limits, seen }) =>
-    seen.map(({ limit, available, capacity }) => {
-      const on = total === true ? TOTAL_RESOURCE : resource;
+/** Without the totals that stand with resources before it. */
+function limitsIn(
+  { resource, levels }: LeaseResourceRecord,
+  before: readonly LeaseResourceRecord[],
+): readonly Availability[] {
+  const isListed = (entityId: string) =>
+    before.some((one) =>
+      one.levels.some(({ total, seen, ...level }) => total && level.entityId === entityId && seen.length > 0),
+    );
+  return levels.flatMap(({ entityId, total, limits, seen }) => {
+    if (total === true && isListed(entityId)) return [];
+    const on = total === true ? TOTAL_RESOURCE : resource;
+    return seen.map(({ limit, available, capacity }) => {
       return { entityId, resource: on, limit, counts: measureIn(limits, limit), available, capacity };
-    }),
-  );
+    });
+  });
 }

@@ -226,14 +226,15 @@ function holdingsAt(holdings: readonly LeaseHolding[], at: LeaseHolding["at"]): 
   return holdings.filter((one) => isSame(one.at, at)).map(({ ticket, held }) => ({ ticket, held }));
 }
 
-/** One level as it was seen after a write. */
+/** One bucket as it was seen after a write: a total on every resource that shares it. */
 export function withSeen(
   resources: readonly LeaseResourceRecord[],
-  [resource, level]: LeaseHolding["at"],
+  at: LeaseHolding["at"],
   seen: { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] },
 ): readonly LeaseResourceRecord[] {
   return resources.map((one, i) => {
-    if (i !== resource) return one;
+    const level = one.levels.findIndex((_, j) => isSameBucket(resources, [i, j], at));
+    if (level < 0) return one;
     const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
     const positions = positionsIn(one);
     // Each name is that of the one bucket at its position: those of the others stay, in the order of the buckets.
@@ -249,6 +250,17 @@ export function positionsIn({ resource, levels }: LeaseResourceRecord): readonly
   return positionsOf(levels.map((level) => bucketOf(level, resource)));
 }
 
+/** A total is the same bucket on all resources of a lease. */
+function isSameBucket(
+  resources: readonly LeaseResourceRecord[],
+  one: LeaseHolding["at"],
+  other: LeaseHolding["at"],
+): boolean {
+  if (isSame(one, other)) return true;
+  const [a, b] = [one, other].map(([resource, level]) => resources[resource]?.levels[level]);
+  return a?.total === true && b?.total === true && a.entityId === b.entityId;
+}
+
 function isAt(name: string, { level, isTotal }: BucketPosition): boolean {
   return levelOfName(name) === level && name.startsWith(`${TOTAL_RESOURCE}/`) === isTotal;
 }
@@ -261,7 +273,7 @@ export function withReturned(
   return resources.map((one, i) => ({
     ...one,
     levels: one.levels.map((level, j) => {
-      const back = returns.filter(({ at }) => isSame(at, [i, j])).flatMap(({ held }) => held);
+      const back = returns.filter(({ at }) => isSameBucket(resources, at, [i, j])).flatMap(({ held }) => held);
       if (back.length === 0 || level.bypass) return level;
       const seen = level.seen.map(({ limit, available, capacity }) => {
         const tokens = back.reduce((sum, amount) => (amount.limit === limit ? sum + amount.milli / 1000 : sum), 0);

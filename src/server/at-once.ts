@@ -86,8 +86,11 @@ function alsoConsumed(lease: Lease, [, ...others]: readonly LeasePart[]): Answer
   return Object.fromEntries(others.map(({ resource }) => [resource, lease.resource(resource).consumed]));
 }
 
-/** Of several resources a total that they share is left once in the header fields, and in the body with each of them. */
+/** Of several resources a total that they share is left once. */
 function severalIn(lease: Lease, parts: readonly LeasePart[], calendar: Calendar): Walked {
-  const limits = parts.flatMap(({ resource }) => lease.resource(resource).remaining);
+  const all = parts.flatMap(({ resource }) => lease.resource(resource).remaining);
+  const isSame = (one: Availability, other: Availability) =>
+    one.entityId === other.entityId && one.resource === other.resource && one.limit === other.limit;
+  const limits = all.filter((one, i) => all.findIndex((other) => isSame(one, other)) === i);
   return { limits, standings: standingsOfParts(parts, calendar), isSoft: true };
 }

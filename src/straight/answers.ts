@@ -122,7 +122,9 @@ export function answerOf(
 /** The claim without what it passed by. */
 function passing(state: BucketState, claim: Claim, levels: ClaimLevels | null | undefined): Decided {
   if (levels?.shadowed === undefined) return claim;
-  const shadowed = shadowedAt(state, levels);
+  const passed = shadowedAt(state, levels);
+  // In the order of what was asked, as on every store; the row has them in that of its limits.
+  const shadowed = claim.take.flatMap(({ limit }) => (passed.includes(limit) ? [limit] : []));
   return { ...claim, take: withoutShadowed(claim.take, shadowed), shadowed };
 }
 

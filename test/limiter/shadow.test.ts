@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { CHANNELS, Limit, RateLimiter } from "../../src/entry/index.ts";
+import { CHANNELS, Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
@@ -138,6 +138,22 @@ for (const [name, openStore] of EVERY_STORE) {
       const totals = await limiter.listBuckets({ resource: "*" });
       assert.ok(totals.length > 0 && totals.every(({ limits }) => limits[0]?.available === 440));
       assert.deepEqual(await left(), { ...(await left()), "key-1.tpm": 40, "org.tpm": 50 });
+    });
+
+    test("levels are counted upwards, also those between that have no limits", async (t) => {
+      const { limiter } = await tried(t);
+      await limiter.createEntity({ id: "org" });
+      await limiter.createEntity({ id: "proj", parentId: "org" });
+      await limiter.createEntity({ id: "key", parentId: "proj" });
+      const shadows = ["b", "a"].map((name) => Limit.perDay(name, 5, { shadow: true }));
+      await limiter.setLimits("org", [...shadows, Limit.perDay("soft", 5, { soft: true }), Limit.perDay("hard", 5)]);
+      const ask = { entityId: "key", resource: "api" };
+      const lease = await limiter.acquire({ ...ask, consume: { a: 9, soft: 9, b: 9 } });
+      assert.deepEqual([lease.shadowed, lease.overdrawn], [["a^2", "b^2"], ["soft^2"]], "in the order of the request");
+      await limiter.acquire({ ...ask, consume: { hard: 5 } });
+      const refused = await limiter.acquire({ ...ask, consume: { hard: 1 } }).catch((error: unknown) => error);
+      assert.ok(refused instanceof RateLimitExceeded);
+      assert.deepEqual(refused.toProblem()["violated-policies"], ["hard^2"]);
     });
 
     test("events say what was taken, and what passed", async (t) => {

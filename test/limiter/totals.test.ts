@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import type { LeaseView } from "../../src/leases/lease-view.ts";
+import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -19,6 +21,32 @@ for (const [name, openStore] of EVERY_STORE) {
       const limiter = await RateLimiter.open({ store, clock, ...options });
       t.after(() => limiter.close());
       return { limiter, clock };
+    });
+
+    test("a stored lease shows a total once, as it was last seen, whichever of its resources is changed", async (t) => {
+      const clock = new SimulatedClock(T0);
+      const { store, options } = openStore(clock, t);
+      const limiter = await RateLimiter.open({ store, clock, ...options });
+      t.after(() => limiter.close());
+      await limiter.setSystemDefaults([rpd]);
+      await limiter.setTotals("key", [rpd]);
+      const hold = { holdMs: 60_000, holdMaxMs: 600_000, onExpiry: "charge", onChange: () => {} } as const;
+      const leases = new StoredLeases(limiter, hold);
+      const asked = { entityId: "key", resource: "gpu", consume: { rpd: 1 }, also: { api: { rpd: 2 } } };
+      const { leaseId } = (await leases.acquire(asked)).lease;
+      const shown = ({ limits }: LeaseView) => limits.map(({ resource, available }) => [resource, available]);
+      const more = await leases.adjust(leaseId as string, { delta: { rpd: 5 } });
+      assert.deepEqual(shown(more.lease), [
+        ["gpu", 84],
+        ["*", 82],
+        ["api", 88],
+      ]);
+      const less = await leases.release(leaseId as string, { amounts: {}, also: { api: { rpd: 2 } } });
+      assert.deepEqual(shown(less.lease), [
+        ["gpu", 84],
+        ["*", 84],
+        ["api", 90],
+      ]);
     });
 
     for (const [when, before, after, usedAfter] of [
