@@ -40,9 +40,15 @@ export class ClientLease implements Public<Lease> {
   #settledWith: string | undefined;
   #isKept = false;
   #heldUntilMs: number;
+  /** The hold may have begun so much later than when it was asked for. */
+  #slackMs: number;
   #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
   readonly #expiry = new AbortController();
+  /** For so long it is held after the service has said so. */
+  #spanMs: number;
+  /** Aborted when it ends at another time than was thought. */
+  #naps = new AbortController();
   /** Aborted when the lease ends in any way: nothing waits for its hold any more. */
   readonly #ended = new AbortController();
   /** Changes are made one after the other, as the service would have to make them. */
@@ -56,7 +62,9 @@ export class ClientLease implements Public<Lease> {
     this.#degraded = view.degraded;
     // What was let through during an outage is work all the same, and ends when it is settled.
     this.#status = view.degraded ? "open" : view.status;
+    this.#spanMs = holdMs;
     this.#heldUntilMs = askedAtMs + holdMs;
+    this.#slackMs = calls.clock.now() - askedAtMs;
   }
 
   get status(): LeaseStatus {
@@ -165,16 +173,13 @@ export class ClientLease implements Public<Lease> {
   async renew(): Promise<boolean> {
     this.#requireOpen();
     if (!this.#isHeld()) return true;
-    const { holdMs } = this.#taken;
-    const heldUntilMs = this.#calls.clock.now() + holdMs;
     try {
-      await this.#send("extend", { holdMs });
+      await this.#inTurn("extend", { holdMs: this.#taken.holdMs });
     } catch (error) {
       if (error instanceof HoldLost) this.#lose(error);
       else if (!(error instanceof LeaseClosed)) throw error;
       return false;
     }
-    this.#heldUntilMs = heldUntilMs;
     return true;
   }
 
@@ -243,11 +248,26 @@ export class ClientLease implements Public<Lease> {
 
   #inTurn(what: string, body?: object, headers?: Readonly<Record<string, string>>): Promise<void> {
     const send = async () => {
+      const { clock } = this.#calls;
+      const askedMs = clock.now();
+      const { expiresAtMs: before } = this.#view;
       this.#view = await this.#send(what, body, headers);
+      // It ends with its slots, some of which may be taken later, or held for less by now: how much earlier, the service says.
+      const movedMs = Number(this.#view.expiresAtMs) - Number(before);
+      if (what === "extend") {
+        this.#holdFor(askedMs, Math.min(this.#taken.holdMs, this.#heldUntilMs + movedMs + this.#slackMs - askedMs));
+        this.#slackMs = clock.now() - askedMs;
+      } else if (movedMs < 0) this.#holdFor(askedMs, this.#heldUntilMs + movedMs - askedMs);
     };
     const sent = this.#last.then(send);
     this.#last = sent.catch(() => {});
     return sent;
+  }
+
+  #holdFor(fromMs: number, spanMs: number): void {
+    this.#spanMs = spanMs;
+    this.#heldUntilMs = fromMs + spanMs;
+    this.#naps.abort();
   }
 
   async #send(what: string, body?: object, headers = {}): Promise<LeaseView> {
@@ -287,13 +307,15 @@ export class ClientLease implements Public<Lease> {
   /** Extends it whenever a third of the hold has passed. After a failure it is tried again, until the lease expires. */
   async #keepOn(): Promise<void> {
     while (this.status === "open" && this.#isHeld() && !this.#expiry.signal.aborted) {
-      await this.#pause(this.#taken.holdMs / 3);
+      await this.#pause(this.#spanMs / 3);
       await this.refresh();
     }
   }
 
   #pause(ms: number): Promise<void> {
-    return inBackground(this.#calls.clock, ms, this.#ended.signal).catch(() => {});
+    if (this.#naps.signal.aborted) this.#naps = new AbortController();
+    const signal = AbortSignal.any([this.#ended.signal, this.#naps.signal]);
+    return inBackground(this.#calls.clock, ms, signal).catch(() => {});
   }
 }
 

@@ -2,7 +2,7 @@ import type { Amount } from "./amounts.ts";
 import { ValidationError } from "./errors.ts";
 import { HOLD_LEAST_MS, holdMsOf } from "./kinds/concurrent.ts";
 import { rulesOf } from "./kinds/table.ts";
-import type { Limit } from "./limit.ts";
+import { isHard, type Limit } from "./limit.ts";
 import { shown } from "./names.ts";
 
 /** How long a request wants to hold its slots, checked; undefined: as long as each limit says. */
@@ -22,7 +22,12 @@ export function slotLimits(limits: readonly Limit[], take: readonly Amount[]): r
   return slots.filter(({ name }) => take.some(({ limit, milli }) => limit === name && milli > 0));
 }
 
-/** Throws for a request that wants to hold slots of a limit for longer than the limit lets it. */
+/** The same without those that refuse nothing: they neither bound a hold nor need one. */
+export function hardSlotLimits(limits: readonly Limit[], take: readonly Amount[]): readonly Limit[] {
+  return slotLimits(limits, take).filter(isHard);
+}
+
+/** Throws for a request that wants to hold slots of a hard limit for longer than the limit lets it. */
 export function checkHoldIn(slots: readonly Limit[], holdMs: number): void {
   const short = slots.find((limit) => holdMs > holdMsOf(limit));
   if (short === undefined) return;

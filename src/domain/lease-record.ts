@@ -81,6 +81,11 @@ export interface LeaseRecord {
   readonly owed?: readonly LeaseHolding[];
   /** What its request had to leave, and what it consumes further has to: so many percent of every limit. Absent: nothing. */
   readonly leavePercent?: number;
+  /**
+   * Until then somebody may be renewing its slots, whose tickets are not certain before it says so: whoever wants to change it waits.
+   * Absent: nobody is. Only on stores that do not change a record together with its buckets.
+   */
+  readonly renewingUntilMs?: number;
   /** As the request had them. */
   readonly requestId: string | undefined;
   readonly idempotencyKey: string | undefined;

@@ -31,6 +31,8 @@ export function leaseText(record: LeaseRecord): string {
     return [...at, [storedTicket(ticket)], amountsRow(limits, held)];
   };
   const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
+  // What most leases do not have: each is left out where nothing comes after it.
+  const rare = [record.owed?.map(holdingRow), record.leavePercent, record.renewingUntilMs];
   return JSON.stringify([
     ...[VERSION, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry],
     closing === undefined ? null : [closing.atMs, closing.by],
@@ -39,9 +41,7 @@ export function leaseText(record: LeaseRecord): string {
     sets.map((text) => JSON.parse(text) as unknown),
     resources,
     record.holdings.map(holdingRow),
-    // What most leases do not have: each is left out where nothing comes after it.
-    ...(record.owed === undefined && record.leavePercent === undefined ? [] : [record.owed?.map(holdingRow) ?? null]),
-    ...(record.leavePercent === undefined ? [] : [record.leavePercent]),
+    ...rare.slice(0, rare.findLastIndex((field) => field !== undefined) + 1).map((field) => field ?? null),
   ]);
 }
 
@@ -50,10 +50,11 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
   const form = new StoredForm(`The stored lease ${leaseId}`);
   const fields = form.list(form.parse(text));
   if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
-  // The last two are there only while something is owed, or where something must be left.
-  const length = Math.max(14, Math.min(16, fields.length));
+  // The last three are there only while something is owed, where something must be left, or while slots are renewed.
+  const length = Math.max(14, Math.min(17, fields.length));
   const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, length);
-  const [closing, requestId, idempotencyKey, sets, resources, holdings, owed, leavePercent] = rest;
+  const [closing, requestId, idempotencyKey, sets, resources, holdings, ...rare] = rest;
+  const [owed = null, leavePercent = null, renewingUntilMs = null] = rare;
   const limitSets = form.list(sets).map((set) => form.list(set).map((row) => limitFrom(form, row)));
   const read = form.list(resources).map((each) => resourceFrom(form, each, limitSets));
   return {
@@ -73,10 +74,9 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
     }),
     requestId: form.orNone(requestId, (value) => form.text(value)),
     idempotencyKey: form.orNone(idempotencyKey, (value) => form.text(value)),
-    ...(length === 14 || (length === 16 && owed === null)
-      ? {}
-      : { owed: form.list(owed).map((each) => holdingFrom(form, each, read)) }),
-    ...(length < 16 ? {} : { leavePercent: form.natural(leavePercent) }),
+    ...(owed === null ? {} : { owed: form.list(owed).map((each) => holdingFrom(form, each, read)) }),
+    ...(leavePercent === null ? {} : { leavePercent: form.natural(leavePercent) }),
+    ...(renewingUntilMs === null ? {} : { renewingUntilMs: form.integer(renewingUntilMs) }),
   };
 }
 

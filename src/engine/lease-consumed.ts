@@ -7,7 +7,7 @@ import { slotsFirst } from "./slot-amounts.ts";
 /**
  * What was charged by measure. All limits that count a measure are charged the same: the nearest level that has one tells, charged already
  * or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells. Neither does a
- * shadow that the lease passed by: it tells where no other limit counts the measure.
+ * shadow: it tells where no other limit counts the measure, so that one more changes nothing of what is told.
  */
 export function consumedIn(
   { demands }: LeasePart,
@@ -20,7 +20,8 @@ export function consumedIn(
   for (const [level, { link, take }] of demands.entries()) {
     const { limits } = link.charged;
     const passed = ledger?.passed[level];
-    const isPassed = (name: string) => passed?.some(({ limit }) => limit === name) ?? false;
+    const isShadow = (name: string) => limits.some((limit) => limit.name === name && limit.shadow === true);
+    const isPassed = (name: string) => isShadow(name) || (passed?.some(({ limit }) => limit === name) ?? false);
     const own = tokensByName(ledger === undefined ? take : usedAt(ledger, level, status));
     for (const limit of slotsFirst(link.charged, own)) {
       const measure = measureIn(limits, limit);

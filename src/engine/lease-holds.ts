@@ -2,6 +2,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { HoldLost, RateLimiterUnavailable } from "../domain/errors.ts";
 import { isSlotPin, pinOf, type SlotPin, type Ticket } from "../domain/give-back.ts";
 import { type Holding, withRenewed } from "../domain/holding.ts";
+import { isHard } from "../domain/limit.ts";
 import { slotsOf, ticketAfter } from "../domain/renew-slots.ts";
 import { type EventPublisher, reasonOf } from "./event-publisher.ts";
 import { type LeasePart, slotHoldMs } from "./lease-part.ts";
@@ -18,8 +19,8 @@ interface HoldsMaker {
 /** Where a lease keeps what it holds on one of its resources. */
 export interface SlotHolder {
   readonly part: LeasePart;
-  /** False: nothing but the take has happened to it, and that took none. */
-  readonly mayHoldSlots: boolean;
+  /** False: nothing but the take has happened to it, and that took none. Then what it holds is not looked up. */
+  mayHoldSlots(): boolean;
   holdingsAt(level: number): readonly Holding[];
   replaceAt(level: number, holdings: readonly Holding[]): void;
 }
@@ -27,7 +28,11 @@ export interface SlotHolder {
 /** What a lease tells when slots of it are lost. */
 type TellLost = (reason: string) => void;
 
-/** The slots of a lease: until when they are held, who renews them, and who hears that they are lost. Only leases with slots have it. */
+/**
+ * The slots of a lease: until when they are held, who renews them, and who hears that they are lost. Everything that a lease takes comes in
+ * here, with its take (the constructor) or later (`taken`). Slots of limits that refuse nothing are renewed with the others, and nobody
+ * hears of them.
+ */
 export class LeaseHolds {
   readonly #maker: HoldsMaker;
   readonly #holders: readonly SlotHolder[];
@@ -42,13 +47,13 @@ export class LeaseHolds {
     this.#maker = maker;
     this.#holders = holders;
     this.#tellLost = tellLost;
-    for (const { part } of holders) this.#add(part.takenAtMs);
+    for (const { part } of holders) this.taken(part.takenAtMs);
   }
 
   /** When the first of them ends unless it is renewed; undefined where none are held. */
   get untilMs(): number | undefined {
-    const ends = [...this.#byBucket.values()].filter((hold) => hold.slots().length > 0).map(untilMs);
-    return ends.length === 0 ? undefined : Math.min(...ends);
+    const firstMs = Math.min(...Array.from(this.#byBucket.values(), (hold) => hold.confirmedMs + hold.hardHoldMs));
+    return firstMs === Number.POSITIVE_INFINITY ? undefined : firstMs;
   }
 
   /** The request's signal, which is aborted when slots are lost, too. */
@@ -66,20 +71,35 @@ export class LeaseHolds {
     if (this.#phase === "unwatched" || this.#phase === "watched") this.#watch("kept");
   }
 
-  /** More was taken: of buckets that it held no slots of, perhaps. */
-  taken(): void {
-    this.#add(this.#maker.now());
+  /** Something was taken, by a reading: its slots are looked after, also on buckets that it held some of before. */
+  taken(readingMs: number): void {
+    for (const holder of this.#holders) {
+      if (!holder.mayHoldSlots()) continue;
+      for (const demand of holder.part.demands) {
+        const { id } = demand.bucket;
+        const hold = this.#byBucket.get(id) ?? this.#holdOn(demand, readingMs);
+        if (demand.bypass || hold.slots(undefined).length === 0) continue;
+        this.#byBucket.set(id, hold);
+        this.#lookAfter(hold);
+      }
+    }
+  }
+
+  /** Something was given back: a bucket that it holds nothing of is not looked after any more. */
+  gaveBack(): void {
+    for (const hold of this.#byBucket.values()) this.#dropIfEmpty(hold);
   }
 
   /** Renews all of them now. False: some are lost. Throws `RateLimiterUnavailable` where the store did not answer. */
   async renew(): Promise<boolean> {
     const holds = [...this.#byBucket.values()];
-    const renewed = await Promise.all(holds.map((hold) => this.#maker.renewals.renew([hold])));
-    for (const [i, one] of renewed.entries()) if (one === "lost") (holds[i] as BucketHold).lost("gone");
-    for (const [i, one] of renewed.entries()) {
-      if (typeof one === "object") throw notRenewed((holds[i] as BucketHold).held.bucket, one.cause);
+    const hard = holds.map(({ hardHoldMs }) => hardHoldMs < Number.POSITIVE_INFINITY);
+    const renewed = await Promise.all(holds.map((hold) => this.#maker.renewals.renew([hold], undefined)));
+    for (const [i, { lost }] of renewed.entries()) if (lost.length > 0) (holds[i] as BucketHold).lost(lost);
+    for (const [i, { unanswered }] of renewed.entries()) {
+      if (unanswered !== undefined && hard[i]) throw notRenewed((holds[i] as BucketHold).held.bucket, unanswered.cause);
     }
-    return !renewed.includes("lost");
+    return !renewed.some(({ lost }, i) => lost.some((limit) => isHardIn((holds[i] as BucketHold).held, limit)));
   }
 
   /**
@@ -110,20 +130,14 @@ export class LeaseHolds {
   #lookAfter(hold: BucketHold): void {
     if (this.#phase !== "watched" && this.#phase !== "kept") return;
     hold.isKept = this.#phase === "kept";
-    this.#maker.renewals.add(hold);
+    // What can neither be renewed nor be lost has no time at which it would be looked at.
+    if (hold.isKept || hold.hardHoldMs < Number.POSITIVE_INFINITY) this.#maker.renewals.add(hold);
   }
 
-  #add(confirmedMs: number): void {
-    for (const holder of this.#holders) {
-      for (const demand of holder.part.demands) {
-        const { id } = demand.bucket;
-        if (demand.bypass || this.#byBucket.has(id)) continue;
-        const hold = this.#holdOn(demand, confirmedMs);
-        if (hold.slots().length === 0) continue;
-        this.#byBucket.set(id, hold);
-        this.#lookAfter(hold);
-      }
-    }
+  #dropIfEmpty(hold: BucketHold): void {
+    if (hold.slots(undefined).length > 0) return;
+    this.#byBucket.delete(hold.held.bucket.id);
+    this.#maker.renewals.remove(hold);
   }
 
   #holdOn({ bucket, set, origin, holdMs: ownMs }: Demand, confirmedMs: number): BucketHold {
@@ -132,13 +146,20 @@ export class LeaseHolds {
     const places = this.#holders.flatMap((holder) =>
       holder.part.demands.flatMap((demand, level) => (demand.bucket.id === bucket.id ? [{ holder, level }] : [])),
     );
-    const slots = () =>
+    const lost = new Set<string>();
+    const slots = (limits: readonly string[] | undefined) => {
       // What was closed is given back, or about to be: it must not be moved any more.
-      this.#phase === "ended"
-        ? []
-        : places.flatMap(({ holder, level }) =>
-            holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level)),
-          );
+      if (this.#phase === "ended") return [];
+      const isWanted = (pin: SlotPin) => (limits?.includes(pin.limit) ?? true) && !lost.has(sliceOf(pin));
+      return places.flatMap(({ holder, level }) =>
+        holder.holdingsAt(level).flatMap((holding) => slotsIn(holding, holder, level, isWanted)),
+      );
+    };
+    const shortestMs = (isCounted: (pin: SlotPin) => boolean) => {
+      const pins = slots(undefined).flatMap(({ ticket }) => ticket.pins.filter(isSlotPin).filter(isCounted));
+      const times = pins.map((pin) => slotHoldMs(pin, set.limits, ownMs, hold.confirmedMs));
+      return Math.max(0, Math.min(...times));
+    };
     const hold: BucketHold = {
       held,
       confirmedMs,
@@ -146,15 +167,20 @@ export class LeaseHolds {
       underWay: undefined,
       slots,
       get holdMs() {
-        const times = slots().flatMap(({ ticket }) =>
-          ticket.pins.filter(isSlotPin).map((pin) => slotHoldMs(pin, set.limits, ownMs, hold.confirmedMs)),
-        );
-        return Math.max(0, Math.min(...times));
+        return shortestMs(() => true);
+      },
+      get hardHoldMs() {
+        return shortestMs(({ limit }) => isHardIn(held, limit));
       },
       renewed: (asked, joined, after) => {
         for (const slots of asked) slots.move(ticketAfter(slots.ticket, joined, after));
       },
-      lost: (why) => this.#lose(hold, why),
+      lost: (limits) => {
+        for (const { ticket } of slots(limits)) for (const pin of ticket.pins) lost.add(sliceOf(pin as SlotPin));
+        this.#dropIfEmpty(hold);
+        if (limits.some((limit) => isHardIn(held, limit))) this.#lose(hold, "gone");
+      },
+      late: () => this.#lose(hold, "late"),
     };
     return hold;
   }
@@ -181,13 +207,24 @@ function notRenewed({ entityId, resource }: BucketKey, cause: unknown): RateLimi
   );
 }
 
-function untilMs(hold: BucketHold): number {
-  return hold.confirmedMs + hold.holdMs;
+/** Whether a limit refuses: only then it matters to the work whether its slots are held. One that is not known by its name does. */
+function isHardIn({ set }: BucketHold["held"], name: string): boolean {
+  const limit = set.limits.find((one) => one.name === name);
+  return limit === undefined || isHard(limit);
 }
 
-/** The slots of a holding. */
-function slotsIn({ ticket, held }: Holding, holder: SlotHolder, level: number): readonly HeldSlots[] {
-  const amounts = slotsOf(ticket, held);
+function sliceOf({ limit, place, endMs, resets }: SlotPin): string {
+  return `${limit} ${place} ${endMs} ${resets}`;
+}
+
+/** The slots of a holding, those in slices that are wanted. */
+function slotsIn(
+  { ticket, held }: Holding,
+  holder: SlotHolder,
+  level: number,
+  isWanted: (pin: SlotPin) => boolean,
+): readonly HeldSlots[] {
+  const amounts = slotsOf(ticket, held).filter(({ limit }) => isWanted(pinOf(ticket, limit) as SlotPin));
   if (amounts.length === 0) return [];
   const pins = amounts.map(({ limit }) => pinOf(ticket, limit) as SlotPin);
   const move = (after: Ticket) => {

@@ -12,7 +12,7 @@ import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { consumedIn } from "./lease-consumed.ts";
 import type { LeaseCore } from "./lease-core.ts";
-import type { SlotHolder } from "./lease-holds.ts";
+import type { LeaseHolds, SlotHolder } from "./lease-holds.ts";
 import {
   chargedOf,
   closed,
@@ -38,7 +38,7 @@ import {
   slotsTaken,
 } from "./lease-part.ts";
 import { exceededBy } from "./refused.ts";
-import { askedAs, type Demand, demandOf } from "./request.ts";
+import { type Demand, furtherDemand } from "./request.ts";
 import { refuseSlots, withoutSlots } from "./slot-amounts.ts";
 
 export type { LeaseStatus };
@@ -55,7 +55,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   static {
     slotHolderOf = (resource) => ({
       part: resource.part,
-      mayHoldSlots: resource.hasChanged,
+      mayHoldSlots: () => resource.hasChanged,
       holdingsAt: (level) => resource.#openLedger().held[level] ?? [],
       replaceAt: (level, holdings) => {
         resource.#openLedger().held[level] = holdings;
@@ -125,27 +125,27 @@ export abstract class LeaseResource<Measure extends string = string> {
     const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
     const more = asked.named.filter(({ milli }) => milli > 0);
     refuseSlots(this.part.demands, this.#charges({ named: more, requestsMilli: 0 }));
+    const charged = this.#charged({ named: more, requestsMilli: 0 }, "more");
     await allDone([
-      this.#debit(this.#charged({ named: more, requestsMilli: 0 }, "more")),
+      this.#debit(charged.map((amounts, level) => withoutSlots(this.#linkAt(level).charged, amounts))),
       this.#giveBack(this.#charged({ named: less, requestsMilli: 0 }, "less"), "adjust"),
     ]);
   }
 
   /**
-   * Takes more tokens, or throws `RateLimitExceeded` and takes nothing. It leaves what the request had to leave, and
-   * does not count as a request.
+   * Takes more tokens, or throws `RateLimitExceeded` and takes nothing. It leaves what the request had to leave, holds slots for as long
+   * as the request said, and does not count as a request.
    */
   async consume(tokens: Tokens<Measure | "requests">): Promise<void> {
     const more = this.#checked(tokens, "consume");
     if (more === undefined) return;
     const { demands: levels } = this.part;
-    const asked = this.#charges(more).flatMap((amounts, level) => {
-      const { link, bypass, ...how } = levels[level] as Demand;
-      if (amounts.length === 0) return [];
-      return askedAs([demandOf(link, amounts, bypass)], how).map((demand) => ({ level, demand }));
-    });
+    const asked = this.#charges(more).flatMap((amounts, level) =>
+      amounts.length === 0 ? [] : [{ level, demand: furtherDemand(levels[level] as Demand, amounts) }],
+    );
     if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);
+    const askedMs = this.core.maker.now();
     const taken = await this.core.maker.client.takeMore(demands, levels);
     if (taken.kind === "refused") throw exceededBy(taken.refusal);
     if (taken.kind !== "granted")
@@ -160,17 +160,25 @@ export abstract class LeaseResource<Measure extends string = string> {
       );
       throw closed(this.core.status);
     }
-    // What it held so far is looked after from its own beginning, what comes now from now on.
-    this.core.keepsLater?.now();
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
       const ticket = tickets[i] as Ticket;
-      ledger.held[level] = withTaken(ledger.held[level] ?? [], withoutShadowed(demand.take, ticket.shadowed), ticket);
+      this.#hold(ledger, level, withoutShadowed(demand.take, ticket.shadowed), ticket, askedMs);
       notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
-    this.core.holds?.taken();
   }
+
+  /** All that a lease takes after its take comes in here. `askedMs`: the reading before the store was asked. */
+  #hold(ledger: LeaseLedger, level: number, amounts: readonly Amount[], ticket: Ticket, askedMs: number): void {
+    // What it held so far is looked after from its own beginning, what comes now from now on.
+    const holds = slotsOf(ticket, amounts).length === 0 ? undefined : this.slotHolds();
+    ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket);
+    holds?.taken(askedMs);
+  }
+
+  /** Of the whole lease, from now on; undefined once it is closed. */
+  protected abstract slotHolds(): LeaseHolds | undefined;
 
   /** Gives tokens back, at most as many as the lease holds. */
   async release(tokens: Tokens<Measure | "requests">): Promise<void> {
@@ -246,11 +254,9 @@ export abstract class LeaseResource<Measure extends string = string> {
 
   async #flush(ledger: LeaseLedger, { level, amounts }: PendingDebit): Promise<void> {
     const link = this.#linkAt(level);
-    const { outcome, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), amounts);
-    if (outcome === "applied") {
-      ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket ?? PLAIN_TICKET);
-      return;
-    }
+    const askedMs = this.core.maker.now();
+    const { outcome, ticket = PLAIN_TICKET } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), amounts);
+    if (outcome === "applied") return this.#hold(ledger, level, amounts, ticket, askedMs);
     if (outcome === "unknown") {
       ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
       return this.core.maker.publisher.degraded(link.bucket, "an adjustment may not be stored", undefined);
@@ -272,10 +278,6 @@ export abstract class LeaseResource<Measure extends string = string> {
     const all = ledger.held.slice();
     ledger.held.fill([]);
     await this.#giveBackHeld(all, "rollback");
-  }
-
-  get #entity(): Demand {
-    return this.part.demands[0] as Demand;
   }
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
@@ -322,17 +324,18 @@ export abstract class LeaseResource<Measure extends string = string> {
       this.part.demands.map(async ({ link }, level) => {
         const due = charges[level] ?? [];
         if (due.length === 0) return;
-        const debited = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
-        const { outcome, state, ticket = PLAIN_TICKET } = debited;
+        const askedMs = this.core.maker.now();
+        const { client } = this.core.maker;
+        const { outcome, state, ticket = PLAIN_TICKET } = await client.debit(heldOf(link, PLAIN_TICKET), due);
         if (state !== undefined) ledger.seen[level] = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome === "no" || outcome === "unknown") return this.#notStored(level, due, outcome);
         // The lease was closed while the store was asked. No later call would give this back.
         const back = [heldOf(link, ticket)];
-        if (this.core.status === "rolledBack") return this.core.maker.client.giveBack(back, [due], "rollback");
-        ledger.held[level] = withTaken(ledger.held[level] ?? [], due, ticket);
+        if (this.core.status === "rolledBack") return client.giveBack(back, [due], "rollback");
+        this.#hold(ledger, level, due, ticket, askedMs);
         const slots = ledger.gaveSlotsBack ? slotsOf(ticket, due) : [];
-        if (slots.length > 0) await this.core.maker.client.giveBack(back, [slots], "settle");
+        if (slots.length > 0) await client.giveBack(back, [slots], "settle");
       }),
     );
   }
@@ -351,13 +354,13 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (charges.every((amounts) => amounts.length === 0)) return;
     while (this.core.holds?.isRenewing()) await this.core.holds.settled();
     const ledger = this.#openLedger();
-    const { held } = ledger;
-    const returns = held.map((holdings, level) => {
+    const returns = ledger.held.map((holdings, level) => {
       // Adjustments that were never charged are dropped before anything is given back: all levels end alike.
       const due = (charges[level] ?? []).map((amount) => dropPending(ledger, level, amount));
       return returnsOf(holdings, due);
     });
-    for (const [level, holdings] of held.entries()) held[level] = without(holdings, returns[level] ?? []);
+    for (const [level, back] of returns.entries()) ledger.held[level] = without(ledger.held[level] ?? [], back);
+    this.core.holds?.gaveBack();
     await this.#giveBackHeld(returns, reason);
   }
 
@@ -379,7 +382,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   #unavailable(claims: readonly Demand[], cause: unknown): void {
-    const { link } = this.#entity;
+    const { link } = this.part.demands[0] as Demand;
     const { entityId, resource } = link.bucket;
     const { outage, publisher } = this.core.maker;
     const decided = outage(claims, "the store was unavailable when more was consumed");

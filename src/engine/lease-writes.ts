@@ -16,7 +16,7 @@ import type { Listeners } from "./store-client.ts";
 export type LeaseChanged =
   | { readonly kind: "stored" }
   | { readonly kind: "refused"; readonly refusal: Refusal }
-  | Extract<ChangeReply, { readonly kind: "conflict" | "keyLost" | "unavailable" }>;
+  | Extract<ChangeReply, { readonly kind: "conflict" | "keyLost" | "lost" | "unavailable" }>;
 
 /** A change as its lease makes it. */
 interface OwnChange extends LeaseChange {
@@ -97,6 +97,7 @@ export class LeaseWrites {
       for (const [i, answer] of taken.entries()) publisher.consumed(moves.claims[i] as Claim, answer);
       return;
     }
+    if (moves.kind === "renew") return;
     for (const { held, amounts } of moves.debits) publisher.charged(held.bucket, amounts, "adjust");
     for (const [i, { held, amounts, reason: own = reason }] of moves.credits.entries()) {
       publisher.gaveBack(held.bucket, amounts, { reason: own, confirmed: isConfirmed(i) });
@@ -107,6 +108,7 @@ export class LeaseWrites {
 
 function bucketsOf(moves: LeaseMoves): readonly BucketKey[] {
   if (moves.kind === "take") return moves.claims.map(({ bucket }) => bucket);
+  if (moves.kind === "renew") return [];
   return [...moves.debits, ...moves.credits].map(({ held }) => held.bucket);
 }
 

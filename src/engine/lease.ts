@@ -6,10 +6,10 @@ import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
-import type { LeaseMaker } from "./lease-core.ts";
-import { LeaseHolds } from "./lease-holds.ts";
+import type { LeaseCore, LeaseMaker } from "./lease-core.ts";
+import { LeaseHolds, type SlotHolder } from "./lease-holds.ts";
 import { closed } from "./lease-ledger.ts";
-import { type LeasePart, shortestHoldMs } from "./lease-part.ts";
+import { type LeasePart, mayTakeHardSlots, shortestHoldMs } from "./lease-part.ts";
 import { LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
@@ -77,7 +77,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     this.#others =
       others.length === 0
         ? undefined
-        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
+        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other, () => this.#holds())]));
   }
 
   /** Whether it is open, settled or rolled back. */
@@ -86,11 +86,12 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 
   /**
-   * The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. Of a lease with slots
-   * it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their time after the last renewal.
+   * The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. Of a lease that has
+   * slots of hard limits, or comes to have some, it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their
+   * time after the last renewal.
    */
   get signal(): AbortSignal {
-    const holds = this.#holds();
+    const holds = this.#mayLoseSlots() ? this.#holds() : undefined;
     if (holds !== undefined) return holds.signal(this.core.signal);
     // Not one for all leases: who listens to it and never stops would be kept for ever.
     this.core.signal ??= new AbortController().signal;
@@ -106,7 +107,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
    * Until when the slots of this lease are held, in ms since 1970, unless they are renewed or given back. Absent: it holds none.
    */
   get holdsUntilMs(): number | undefined {
-    return this.core.status === "open" ? this.#holds()?.untilMs : undefined;
+    return this.core.status === "open" ? this.#holdsOfSlots()?.untilMs : undefined;
   }
 
   /**
@@ -115,7 +116,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
    */
   async renew(): Promise<boolean> {
     if (this.core.status !== "open") throw closed(this.core.status);
-    return (await this.#holds()?.renew()) ?? true;
+    return (await this.#holdsOfSlots()?.renew()) ?? true;
   }
 
   /** Renews the slots of this lease by itself until it is closed. Close it: a lease that is kept and forgotten holds them for ever. */
@@ -124,7 +125,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     const { core } = this;
     // Most work is over long before its slots have to be renewed.
     const holdMs = this.isAsTaken && this.#others === undefined ? shortestHoldMs(this.part) : 0;
-    if (core.holds !== undefined || core.status !== "open" || holdMs === 0) this.#holds()?.keep();
+    if (core.holds !== undefined || core.status !== "open" || holdMs === 0) this.#holdsOfSlots()?.keep();
     else if (holdMs < Number.POSITIVE_INFINITY)
       core.keepsLater ??= core.maker.renewals.later(this.part.takenAtMs, holdMs, () => this.#holds());
   }
@@ -200,18 +201,33 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return track(this, stream, TRACK.check(options ?? {}, "The options of track"));
   }
 
+  protected slotHolds(): LeaseHolds | undefined {
+    return this.#holds();
+  }
+
   /** Undefined where it holds no slots. */
+  #holdsOfSlots(): LeaseHolds | undefined {
+    return this.core.holds !== undefined || this.#holders.some((one) => one.mayHoldSlots()) ? this.#holds() : undefined;
+  }
+
+  /** Whether it has slots, or the limits that it was taken under may give it some that can be lost. */
+  #mayLoseSlots(): boolean {
+    return this.#holders.some(({ mayHoldSlots, part }) => mayHoldSlots() || mayTakeHardSlots(part));
+  }
+
+  get #holders(): readonly SlotHolder[] {
+    return [this, ...(this.#others?.values() ?? [])].map(slotHolderOf);
+  }
+
+  /** Made when it is first asked for; undefined once the lease is closed. */
   #holds(): LeaseHolds | undefined {
     const { core } = this;
-    if (core.holds !== undefined) return core.holds;
-    if (core.status !== "open" || (this.#others === undefined && !this.hasChanged)) return undefined;
-    const holders = [this, ...(this.#others?.values() ?? [])].map(slotHolderOf);
-    if (!holders.some(({ mayHoldSlots }) => mayHoldSlots)) return undefined;
+    if (core.holds !== undefined || core.status !== "open") return core.holds;
     const tellLost = (reason: string) => {
       if (core.degradedReason === false) core.degradedReason = reason;
     };
     core.keepsLater?.remove();
-    core.holds = new LeaseHolds(core.maker, holders, tellLost);
+    core.holds = new LeaseHolds(core.maker, this.#holders, tellLost);
     if (this.#isKept) core.holds.keep();
     return core.holds;
   }
@@ -264,6 +280,13 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
 }
 
 class OtherResource extends LeaseResource {
+  readonly #holdsOfLease: () => LeaseHolds | undefined;
+
+  constructor(core: LeaseCore, part: LeasePart, holdsOfLease: () => LeaseHolds | undefined) {
+    super(core, part);
+    this.#holdsOfLease = holdsOfLease;
+  }
+
   get ownPart(): LeasePart {
     return this.part;
   }
@@ -279,5 +302,9 @@ class OtherResource extends LeaseResource {
 
   rollback(): Promise<void> {
     return this.giveAllBack();
+  }
+
+  protected slotHolds(): LeaseHolds | undefined {
+    return this.#holdsOfLease();
   }
 }

@@ -1,8 +1,9 @@
 import type { Amount } from "../domain/amounts.ts";
 import { joinedTicket, type PeriodShare, type Ticket } from "../domain/give-back.ts";
-import type { Held, RenewReply } from "../ports/bucket-store.ts";
+import type { Held } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
 import { type LaterHold, LaterHolds } from "./later-holds.ts";
+import { type Renewal, renewed } from "./renewal.ts";
 import type { StoreClient } from "./store-client.ts";
 
 /** Slots that a lease holds in the slices of a ticket. */
@@ -14,24 +15,30 @@ export interface HeldSlots extends PeriodShare {
 /** What a lease holds of slots on one bucket. */
 export interface BucketHold {
   readonly held: Omit<Held, "ticket">;
-  /** For how long they are held without a renewal. */
+  /** For how long they are held without a renewal: the shortest time of any. */
   readonly holdMs: number;
+  /** The same of those whose limits are hard: only they can be lost. `Infinity`: there are none. */
+  readonly hardHoldMs: number;
   /** The reading of the take, or of the last renewal that the store confirmed. */
   confirmedMs: number;
   /** Renewed until it is removed; otherwise only watched, and lost when its time is nearly up. */
   isKept: boolean;
   /** A renewal that the store has not answered yet. */
   underWay: Promise<unknown> | undefined;
-  /** What is held, by slices. */
-  slots(): readonly HeldSlots[];
+  /** What is held, by slices: of some limits; undefined: of all. */
+  slots(limits: readonly string[] | undefined): readonly HeldSlots[];
   /** The store has renewed these slots, together with those of other leases. More may have been taken meanwhile. */
   renewed(asked: readonly HeldSlots[], joined: Ticket, after: Ticket): void;
-  /** They are another's, or may soon be. */
-  lost(why: "gone" | "late"): void;
+  /** Those of these limits are another's, or were reset. */
+  lost(limits: readonly string[]): void;
+  /** They may soon be another's: none was renewed in time. */
+  late(): void;
 }
 
-/** What became of a renewal that was asked for. */
-type Renewed = "renewed" | "lost" | { readonly cause: unknown };
+/** What became of a renewal that was asked for: the limits that are lost, and why the store did not answer, where it did not. */
+type Renewed = Omit<Renewal, "ticket">;
+
+const RENEWED: Renewed = { lost: [], unanswered: undefined };
 
 /** Holds of one bucket, and when they are looked at next. */
 interface BucketEntry {
@@ -86,37 +93,42 @@ export class Renewals {
 
   /** Its bucket is forgotten when it would have been looked at: one that is used all the time is not scheduled each time. */
   remove(hold: BucketHold): void {
-    this.#buckets.get(hold.held.bucket.id)?.holds.delete(hold);
+    const entry = this.#buckets.get(hold.held.bucket.id);
+    if (entry === undefined) return;
+    entry.holds.delete(hold);
+    const isScheduled = entry.isRenewing || entry.wakeMs < Number.POSITIVE_INFINITY;
+    if (entry.holds.size === 0 && !isScheduled) this.#buckets.delete(entry.id);
   }
 
-  /** Renews some holds of one bucket now, all of them or none. */
-  async renew(holds: readonly BucketHold[]): Promise<Renewed> {
+  /** Renews some holds of one bucket now: of each limit all of them or none. `limits`: only those of these; undefined: of all. */
+  async renew(holds: readonly BucketHold[], limits: readonly string[] | undefined): Promise<Renewed> {
     // One at a time: a second would name slices that the first has left, and move what others hold there.
     for (let busy = underWay(holds); busy !== undefined; busy = underWay(holds)) await busy.catch(() => {});
-    const asked = holds.map((hold) => hold.slots());
+    const asked = holds.map((hold) => hold.slots(limits));
     const parts = asked.flat();
     const [first] = holds;
-    if (first === undefined || parts.length === 0) return "renewed";
+    if (first === undefined || parts.length === 0) return RENEWED;
     const joined = joinedTicket(parts);
     const { held } = first;
     const askedMs = this.#clock.now();
-    const call = this.#client.renew({ ...held, ticket: joined }, summed(parts));
+    const call = renewed(this.#client, { ...held, ticket: joined }, summed(parts));
     for (const hold of holds) hold.underWay = call;
-    let reply: RenewReply;
+    let renewal: Renewal;
     try {
-      reply = await call;
+      renewal = await call;
     } catch (cause) {
-      return { cause };
+      return { lost: [], unanswered: { cause } };
     } finally {
       for (const hold of holds) if (hold.underWay === call) hold.underWay = undefined;
     }
-    if (reply.kind === "unavailable") return { cause: reply.cause };
-    if (reply.kind === "lost") return "lost";
+    const { ticket, lost, unanswered } = renewal;
+    // What was not asked for, or not answered, is held from before; so is what one of several leases has lost.
+    const isAll = limits === undefined && unanswered === undefined && (lost.length === 0 || holds.length === 1);
     for (const [i, hold] of holds.entries()) {
-      hold.confirmedMs = Math.max(hold.confirmedMs, askedMs);
-      hold.renewed(asked[i] ?? [], joined, reply.ticket);
+      hold.renewed(asked[i] ?? [], joined, ticket);
+      if (isAll) hold.confirmedMs = Math.max(hold.confirmedMs, askedMs);
     }
-    return "renewed";
+    return { lost, unanswered };
   }
 
   #wakeAt(entry: BucketEntry, wakeMs: number): void {
@@ -177,7 +189,7 @@ export class Renewals {
     for (const hold of [...entry.holds]) {
       if (nowMs >= lossMs(hold)) {
         entry.holds.delete(hold);
-        hold.lost("late");
+        hold.late();
       } else if (hold.isKept && nowMs >= renewalMs(hold)) isDue = true;
     }
     if (isDue && !entry.isRenewing && nowMs >= entry.retryMs) void this.#renewAll(entry);
@@ -206,6 +218,7 @@ export class Renewals {
         await this.#renewTogether(
           entry,
           holds.filter((hold) => entry.holds.has(hold)),
+          undefined,
         );
       }
     } finally {
@@ -214,20 +227,23 @@ export class Renewals {
     }
   }
 
-  async #renewTogether(entry: BucketEntry, holds: readonly BucketHold[]): Promise<void> {
-    const renewed = await this.renew(holds);
-    if (renewed === "renewed") return;
-    if (renewed !== "lost") {
+  async #renewTogether(
+    entry: BucketEntry,
+    holds: readonly BucketHold[],
+    limits: readonly string[] | undefined,
+  ): Promise<void> {
+    const { lost, unanswered } = await this.renew(holds, limits);
+    if (unanswered !== undefined) {
       const shortestMs = Math.min(...holds.map(({ holdMs }) => holdMs));
       entry.retryMs = this.#clock.now() + Math.ceil(shortestMs / RETRIES);
-      return;
     }
-    // One of them is lost, and nothing says which: each is asked for by itself.
+    if (lost.length === 0) return;
+    // Of one of them they are lost, and nothing says of which: each is asked for by itself.
     if (holds.length > 1) {
-      for (const hold of holds) if (entry.holds.has(hold)) await this.#renewTogether(entry, [hold]);
+      for (const hold of holds) if (entry.holds.has(hold)) await this.#renewTogether(entry, [hold], lost);
       return;
     }
-    for (const hold of holds) if (entry.holds.delete(hold)) hold.lost("gone");
+    for (const hold of holds) if (entry.holds.has(hold)) hold.lost(lost);
   }
 }
 
@@ -239,8 +255,8 @@ function renewalMs({ confirmedMs, holdMs }: BucketHold): number {
 }
 
 /** When its holder must be told to stop: an eighth of its time is left, also for clocks that differ. */
-function lossMs({ confirmedMs, holdMs }: BucketHold): number {
-  return confirmedMs + Math.floor((holdMs * 7) / 8);
+function lossMs({ confirmedMs, hardHoldMs }: BucketHold): number {
+  return confirmedMs + Math.floor((hardHoldMs * 7) / 8);
 }
 
 function dueMs(hold: BucketHold): number {

@@ -4,7 +4,7 @@ import { findLimit } from "../domain/bucket-state.ts";
 import { ALONE, type Among, askedBy, type ChargeRules, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkLeave } from "../domain/floor.ts";
-import { checkHold, checkHoldIn, slotLimits } from "../domain/hold-time.ts";
+import { checkHold, checkHoldIn, hardSlotLimits } from "../domain/hold-time.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
@@ -12,6 +12,7 @@ import { holdNeeded } from "../domain/slot-errors.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
+import { hasSlotLimits, withoutSlots } from "./slot-amounts.ts";
 
 /** What to take, and for whom. TypeScript infers the measures from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Measure extends string = string> {
@@ -69,6 +70,15 @@ export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boole
   return { link, bucket, set, origin, take, bypass, limits };
 }
 
+/** What a lease asks for later: of the same bucket, leaving as much, and holding slots for as long as its request said. */
+export function furtherDemand({ link, bypass, leavePercent, holdMs }: Demand, take: readonly Amount[]): Demand {
+  return {
+    ...demandOf(link, take, bypass),
+    ...(leavePercent === undefined ? {} : { leavePercent }),
+    ...(holdMs === undefined ? {} : { holdMs }),
+  };
+}
+
 /**
  * Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. The entity that
  * asks comes first, also where it has no limits. So does a parent that stands below others with limits: those are called by how many levels
@@ -109,10 +119,18 @@ export const HELD_AT_MOST: unique symbol = Symbol("held at most, in ms");
 type HowAsked = Omit<Asked, "consume"> & { readonly [HELD_AT_MOST]?: number };
 
 function heldAtMost(demand: Demand, mostMs: number): Demand {
-  const [slots] = demand.bypass ? [] : slotLimits(demand.set.limits, demand.take);
-  if (slots === undefined) return demand;
-  if (mostMs > 0) return { ...demand, holdMs: mostMs };
-  throw holdNeeded(slots.name, demand.bucket);
+  if (mostMs > 0) return withHold(demand, mostMs);
+  const { set, take, bypass, bucket } = demand;
+  if (bypass || !hasSlotLimits(set)) return demand;
+  const [slots] = hardSlotLimits(set.limits, take);
+  if (slots !== undefined) throw holdNeeded(slots.name, bucket);
+  // Nothing is held: of limits on how many are at once that refuse nothing, nothing is taken.
+  return { ...demand, take: withoutSlots(set, take) };
+}
+
+/** The demand with a hold of its own, for the slots that it takes and for those that its lease takes later. */
+function withHold(demand: Demand, holdMs: number): Demand {
+  return demand.bypass || !hasSlotLimits(demand.set) ? demand : { ...demand, holdMs };
 }
 
 /** The demands of a request that must leave something, or says how long it holds slots. */
@@ -129,10 +147,9 @@ export function askedAs(demands: readonly Demand[], asked: HowAsked): readonly D
 }
 
 function holdingFor(demand: Demand, holdMs: number | undefined): Demand {
-  const slots = slotLimits(demand.set.limits, demand.take);
-  if (holdMs === undefined || demand.bypass || slots.length === 0) return demand;
-  checkHoldIn(slots, holdMs);
-  return { ...demand, holdMs };
+  if (holdMs === undefined) return demand;
+  if (!demand.bypass) checkHoldIn(hardSlotLimits(demand.set.limits, demand.take), holdMs);
+  return withHold(demand, holdMs);
 }
 
 /** The buckets that a request is charged to: of each level its own, then that of its totals, which nothing bypassed reaches. */

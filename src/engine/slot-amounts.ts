@@ -1,17 +1,25 @@
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, findLimit } from "../domain/bucket-state.ts";
-import { slotLimits } from "../domain/hold-time.ts";
+import { hardSlotLimits, slotLimits } from "../domain/hold-time.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { adjustOfSlots } from "../domain/slot-errors.ts";
-import type { Demand } from "./request.ts";
+import type { ChainLink } from "./config-cache.ts";
 
 // What of the amounts of a lease is about slots.
 
-/** Throws where an adjustment would take slots: debts would be more than there may be at once. `charges`: for each level. */
-export function refuseSlots(levels: readonly Demand[], charges: readonly (readonly Amount[])[]): void {
+/** Whether slots may be taken of a set of limits. */
+export function hasSlotLimits({ limits, isBeyondRates }: LimitSet): boolean {
+  return isBeyondRates && limits.some((limit) => rulesOf(limit).holdsSlots);
+}
+
+/** Throws where an adjustment would take slots of a hard limit: debts would be more than there may be at once. `charges`: for each level. */
+export function refuseSlots(
+  levels: readonly { readonly link: Pick<ChainLink, "charged" | "bucket"> }[],
+  charges: readonly (readonly Amount[])[],
+): void {
   for (const [level, { link }] of levels.entries()) {
-    const [slots] = link.charged.isBeyondRates ? slotLimits(link.charged.limits, charges[level] ?? []) : [];
+    const [slots] = link.charged.isBeyondRates ? hardSlotLimits(link.charged.limits, charges[level] ?? []) : [];
     if (slots !== undefined) throw adjustOfSlots(slots.name, link.bucket);
   }
 }
@@ -24,7 +32,7 @@ export function slotsFirst({ limits, isBeyondRates }: LimitSet, own: object): re
   return names.sort((a, b) => Number(isSlots(b)) - Number(isSlots(a)));
 }
 
-/** Amounts of limits that are no slots. */
+/** Amounts of limits that are no slots: nobody owes slots. */
 export function withoutSlots({ limits, isBeyondRates }: LimitSet, amounts: readonly Amount[]): readonly Amount[] {
   if (!isBeyondRates) return amounts;
   const slots = slotLimits(limits, amounts);

@@ -22,6 +22,8 @@ import {
   withReturned,
 } from "./ledger.ts";
 import { withPassed } from "./passed.ts";
+import { afterRenewals, holdLost, renewalsOf } from "./renewing.ts";
+import { endingWithSlots } from "./slots.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /**
@@ -50,6 +52,8 @@ export class ChangesAtOnce implements ChangeAttempts {
         return undefined;
       case "keyLost":
         throw keyInProgress(key?.mark.key ?? "");
+      case "lost":
+        throw holdLost(record, reply.renewal.held.bucket, this.#deps);
       case "unavailable":
         throw leaseNotStored(`A change of the lease ${record.leaseId}`, reply.cause);
     }
@@ -57,6 +61,8 @@ export class ChangesAtOnce implements ChangeAttempts {
 
   /** Nothing is ever owed: what a change gives back is given back with it. */
   async collect(): Promise<void> {}
+
+  renewed(): undefined {}
 
   async resolve(): Promise<void> {}
 
@@ -77,7 +83,7 @@ export class ChangesAtOnce implements ChangeAttempts {
   /** After a lost answer: whether the change was certainly not applied. Later versions hide that. */
   async #resolved(draft: ChangeDraft, reply: LeaseChanged): Promise<LeaseChanged> {
     // The version was looked at first: the record has its old one still, so that nothing was applied.
-    if (reply.kind === "refused" || reply.kind === "keyLost") return reply;
+    if (reply.kind === "refused" || reply.kind === "keyLost" || reply.kind === "lost") return reply;
     if (reply.kind === "conflict") {
       const now = await this.#deps.leases.get(draft.leaseId);
       if (now?.version === draft.version + 1) return reply;
@@ -103,6 +109,7 @@ class ChangeDraft implements LeaseChange {
   readonly #key: ChangeKey | undefined;
   readonly #deps: StoredLeasesDeps;
   readonly #shares: readonly Share[];
+  readonly #renewals: ReturnType<typeof renewalsOf>;
 
   constructor(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined, deps: StoredLeasesDeps) {
     this.#record = record;
@@ -116,28 +123,36 @@ class ChangeDraft implements LeaseChange {
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
     this.#shares = taken.length > 0 ? taken : notPassed(record, debitsOf(record, plan.debits));
-    this.moves = taken.length > 0 ? this.#takes() : this.#difference();
+    this.#renewals = plan.renewMs === undefined ? [] : renewalsOf(record, plan.renewMs);
+    this.moves = taken.length > 0 ? this.#takes() : this.#renewals.length > 0 ? this.#renews() : this.#difference();
   }
 
   writeOf(charged: Charged): ReturnType<LeaseChange["writeOf"]> {
     this.charged = charged;
     const { clock, calendar } = this.#deps.engine;
-    const kept = without(this.#plan.holdings ?? this.#record.holdings, this.#plan.returns);
-    const charge = chargeOf(this.#record, kept, this.#got(charged), { nowMs: clock.now(), calendar });
-    const next: LeaseRecord = {
+    const held =
+      charged.kind === "renew"
+        ? afterRenewals(this.#record, this.#renewals, charged.renewed)
+        : without(this.#record.holdings, this.#plan.returns);
+    const charge = chargeOf(this.#record, held, this.#got(charged), { nowMs: clock.now(), calendar });
+    const next = endingWithSlots({
       ...this.#record,
       ...this.#plan.to,
       version: this.version + 1,
       writer: this.writer,
       resources: withPassed(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
       holdings: charge.holdings,
-    };
+    });
     this.made = { next, charge };
     return { record: next, finish: this.#key?.finishOf(next, charge) };
   }
 
   #takes(): LeaseMoves {
     return { kind: "take", claims: claimsOf(this.#record, this.#shares, this.#deps.engine.clock.now()) };
+  }
+
+  #renews(): LeaseMoves {
+    return { kind: "renew", renewals: this.#renewals.map(({ movement }) => movement) };
   }
 
   #difference(): LeaseMoves {
@@ -153,6 +168,7 @@ class ChangeDraft implements LeaseChange {
 
   #got(charged: Charged): readonly ChargedShare[] {
     const { moves } = this;
+    if (charged.kind === "renew") return [];
     const answers = charged.kind === "take" ? charged.taken : charged.debited;
     return this.#shares.map((share, i) => {
       const at = moves.kind === "take" ? claimOf(this.#record, share, moves.claims) : i;

@@ -8,6 +8,8 @@ import { Charging } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
 import { heldAt, without, withReturned } from "./ledger.ts";
 import { withPassed } from "./passed.ts";
+import { renewedSlots } from "./renewing.ts";
+import { endingWithSlots, slotsIn } from "./slots.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 type GiveBack = Pick<ChangePlan, "returns" | "reason">;
@@ -17,6 +19,9 @@ interface Unresolved {
   readonly next: LeaseRecord;
   readonly back: GiveBack;
 }
+
+/** A renewal that is not over by then has died: more than a call of a store takes. */
+const RENEWING_MAX_MS = 5_000;
 
 /** Of so many changes it is remembered that nobody knows. */
 const UNRESOLVED_MAX = 1_000;
@@ -30,23 +35,30 @@ export class ChangesInSteps implements ChangeAttempts {
   readonly #deps: StoredLeasesDeps;
   readonly #charging: Charging;
   readonly #unresolved = new Map<string, Unresolved>();
+  /** Extensions of this process, by lease. */
+  readonly #renewing = new Map<string, Promise<unknown>>();
 
   constructor(deps: StoredLeasesDeps) {
     this.#deps = deps;
     this.#charging = new Charging(deps);
   }
 
-  async attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
-    const kept = { ...record, holdings: without(plan.holdings ?? record.holdings, plan.returns) };
-    const charge = await this.#charging.charge(record, kept.holdings, plan);
-    const next: LeaseRecord = {
+  renewed(leaseId: string): Promise<unknown> | undefined {
+    return this.#renewing.get(leaseId);
+  }
+
+  async attempt(given: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
+    const { renewingUntilMs: _, ...record } = given;
+    if (plan.renewMs !== undefined && slotsIn(record).length > 0) return this.#renewedAlone(record, plan, plan.renewMs);
+    const charge = await this.#charging.charge(record, without(record.holdings, plan.returns), plan);
+    const next = endingWithSlots({
       ...record,
       ...plan.to,
       version: record.version + 1,
       writer: this.#deps.engine.random.id(),
       resources: withPassed(withReturned(charge.resources, plan.returns), plan.passes),
       holdings: charge.holdings,
-    };
+    });
     const reply = await this.#move(next, plan, key?.finishOf(next, charge));
     switch (reply.kind) {
       case "stored":
@@ -62,6 +74,44 @@ export class ChangesInSteps implements ChangeAttempts {
         if (reply.applied === "no") await charge.undo();
         throw leaseNotStored(`A change of the lease ${record.leaseId}`, reply.cause);
     }
+  }
+
+  /** Others of this process wait for it, and do not have to look at the record again and again. */
+  async #renewedAlone(record: LeaseRecord, { to }: ChangePlan, holdMs: number): Promise<Changed | undefined> {
+    const renewed = this.#renewedMarked(record, to, holdMs);
+    const over = renewed.catch(() => {});
+    this.#renewing.set(record.leaseId, over);
+    try {
+      return await renewed;
+    } finally {
+      if (this.#renewing.get(record.leaseId) === over) this.#renewing.delete(record.leaseId);
+    }
+  }
+
+  /**
+   * The record says first that its slots are being renewed, then what their tickets are: whoever wants to change the lease meanwhile waits,
+   * for it could not tell in which slices the slots are. Where this process dies in between, they end at their time.
+   */
+  async #renewedMarked(record: LeaseRecord, to: ChangePlan["to"], holdMs: number): Promise<Changed | undefined> {
+    const { clock, random } = this.#deps.engine;
+    const mark = { version: record.version + 1, writer: random.id(), renewingUntilMs: clock.now() + RENEWING_MAX_MS };
+    if (!(await this.#movedTo({ ...record, ...mark }))) return undefined;
+    const { holdings, failure } = await renewedSlots(record, holdMs, this.#deps);
+    // Slots that are lost do not lose the others: what was renewed is written down.
+    const next = endingWithSlots({
+      ...{ ...record, ...(failure === undefined ? to : {}), holdings },
+      ...{ version: record.version + 2, writer: random.id() },
+    });
+    const isMoved = await this.#movedTo(next);
+    if (failure !== undefined) throw failure;
+    return isMoved ? { next, charge: { holdings, resources: record.resources, standings: [] } } : undefined;
+  }
+
+  /** Whether the record is the next one; false: another was faster. */
+  async #movedTo(next: LeaseRecord): Promise<boolean> {
+    const reply = await this.#move(next, { returns: [], reason: "adjust" }, undefined);
+    if (reply.kind === "unavailable") throw leaseNotStored(`An extension of the lease ${next.leaseId}`, reply.cause);
+    return reply.kind === "stored";
   }
 
   async collect(record: LeaseRecord): Promise<void> {

@@ -22,8 +22,8 @@ export interface ChangePlan extends ChargePlan {
   /** What changes of what passed by shadows, by measure; "none": nothing is left of it. Absent: nothing changes. */
   readonly passes?: ResourceAmounts | "none";
   readonly reason: GaveBackEvent["reason"];
-  /** What the lease holds before all this, where that is not what its record says: slots that were renewed. */
-  readonly holdings?: readonly LeaseHolding[];
+  /** For so long from now on slots are held anew, in ms. Absent: they are held as before. */
+  readonly renewMs?: number;
   readonly to: Partial<Pick<LeaseRecord, "status" | "closing" | "expiresAtMs">>;
 }
 
@@ -51,6 +51,8 @@ export interface Changed {
 
 /** One attempt to change a lease; undefined when another was faster, and then nothing is changed. */
 export interface ChangeAttempts {
+  /** Resolves when no other call of this process is renewing the slots of a lease. */
+  renewed(leaseId: string): Promise<unknown> | undefined;
   attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined>;
   /** Gives back what a record owes, unless another does. */
   collect(record: LeaseRecord): Promise<void>;

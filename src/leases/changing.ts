@@ -33,6 +33,8 @@ export type DueOutcome =
 const WAITS: DueOutcome = { kind: "waiting" };
 
 const CHANGES_MAX = 20;
+/** A renewal by another process is a read and a write away. */
+const RENEWING_LOOK_MS = 20;
 const EXPIRED_AT_ONCE = 16;
 /** Changes of stored leases. The record moves by a condition on its version: so of two that change a lease at once one wins. */
 export class LeaseChanges {
@@ -49,7 +51,7 @@ export class LeaseChanges {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
       const stored = typeof leaseId === "string" ? await this.#deps.leases.get(leaseId) : undefined;
       const nowMs = this.#deps.engine.clock.now();
-      const isDue = stored?.status === "open" && nowMs >= stored.expiresAtMs;
+      const isDue = stored?.status === "open" && nowMs >= stored.expiresAtMs && !isBeingRenewed(stored, nowMs);
       const record = isDue ? (await this.#attempt(stored, expiry(stored), undefined))?.next : stored;
       // Another was faster.
       if (isDue && record === undefined) continue;
@@ -68,7 +70,7 @@ export class LeaseChanges {
   ): Promise<{ readonly record: LeaseRecord; readonly charge: Charge | undefined }> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
       await this.#attempts.resolve(leaseId);
-      const read = await this.read(leaseId);
+      const read = await this.#notBeingRenewed(leaseId);
       if (read.owed !== undefined) {
         await this.#attempts.collect(read);
         continue;
@@ -80,6 +82,18 @@ export class LeaseChanges {
       if (changed !== undefined) return { record: changed.next, charge: changed.charge };
     }
     throw leaseContended(leaseId);
+  }
+
+  /** The lease, once nobody is renewing its slots: before, nobody knows their tickets. */
+  async #notBeingRenewed(leaseId: string): Promise<LeaseRecord> {
+    const { clock } = this.#deps.engine;
+    for (;;) {
+      for (let own = this.#attempts.renewed(leaseId); own !== undefined; own = this.#attempts.renewed(leaseId))
+        await own;
+      const read = await this.read(leaseId);
+      if (!isBeingRenewed(read, clock.now())) return read;
+      if (this.#attempts.renewed(leaseId) === undefined) await clock.sleep(RENEWING_LOOK_MS, undefined);
+    }
   }
 
   /**
@@ -133,9 +147,11 @@ export class LeaseChanges {
     if (record?.owed !== undefined) await this.#attempts.collect(record);
     if (record === undefined) return { kind: "missing" };
     if (record.status !== "open") return { kind: "closed", lease: viewOf(record, this.#deps.namespace) };
-    if (this.#deps.engine.clock.now() < record.expiresAtMs || record.owed !== undefined) {
+    const nowMs = this.#deps.engine.clock.now();
+    if (nowMs < record.expiresAtMs || record.owed !== undefined) {
       return { kind: "open", expiresAtMs: record.expiresAtMs };
     }
+    if (isBeingRenewed(record, nowMs)) return WAITS;
     // Another that ends it at the same time does as well.
     return (await this.#attempt(record, expiry(record), undefined)) === undefined ? WAITS : { kind: "expired" };
   }
@@ -151,6 +167,10 @@ export class LeaseChanges {
     }
     return changed;
   }
+}
+
+function isBeingRenewed({ renewingUntilMs = 0 }: LeaseRecord, nowMs: number): boolean {
+  return nowMs < renewingUntilMs;
 }
 
 function changesAtOnce(leases: LeaseStore): leases is LeaseStore & Required<Pick<LeaseStore, "change">> {

@@ -13,7 +13,7 @@ import {
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { levelOfName } from "../domain/level-names.ts";
-import type { Limit } from "../domain/limit.ts";
+import { isHard, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
@@ -98,7 +98,7 @@ function checkAlso(
 
 /**
  * What is held by measure, for each resource, in millitokens. Every limit that counts a measure is charged the same: the nearest
- * one tells.
+ * one tells. A shadow does where no other limit counts the measure.
  */
 export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
   return resources.map(({ levels }, i) => {
@@ -116,12 +116,17 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
       const slots = new Set(limits.filter(isOfSlots).map(({ name }) => name));
       for (const [limit, milli] of [...own].sort(([a], [b]) => Number(slots.has(b)) - Number(slots.has(a)))) {
         const measure = measureIn(limits, limit);
-        if (!counted.has(measure)) held.set(measure, milli);
+        const tells = isShadow(limits, limit) ? !held.has(measure) : !counted.has(measure);
+        if (tells) held.set(measure, milli);
       }
-      for (const limit of limits) counted.add(measureOf(limit));
+      for (const limit of limits) if (limit.shadow !== true) counted.add(measureOf(limit));
     }
     return held;
   });
+}
+
+function isShadow(limits: readonly Limit[], name: string): boolean {
+  return limits.some((limit) => limit.name === name && limit.shadow === true);
 }
 
 /** The differences that lead from what is held to these totals; measures not named stay. */
@@ -161,13 +166,15 @@ export function debitsOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
   });
 }
 
-/** A limit on how many are at once among those that these amounts would be charged to, and its bucket. */
+/** A hard limit on how many are at once among those that these amounts would be charged to, and its bucket. */
 export function slotsAmong(
   record: LeaseRecord,
   amounts: ResourceAmounts,
 ): { readonly limit: string; readonly bucket: BucketKey } | undefined {
   for (const { at, amounts: due } of sharesOf(record, amounts)) {
-    const slots = limitsAt(record, at).find((one) => isOfSlots(one) && due.some(({ limit }) => limit === one.name));
+    const slots = limitsAt(record, at).find(
+      (one) => isOfSlots(one) && isHard(one) && due.some(({ limit }) => limit === one.name),
+    );
     if (slots !== undefined) return { limit: slots.name, bucket: bucketAt(record, at).bucket };
   }
   return undefined;

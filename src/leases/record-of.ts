@@ -9,6 +9,7 @@ import { availabilityOf } from "../engine/availability.ts";
 import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf } from "../engine/lease-part.ts";
 import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
+import { endingWithSlots } from "./slots.ts";
 
 /** What of a record does not follow from what was taken. */
 export type LeaseTerms = Pick<LeaseRecord, "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs"> &
@@ -65,7 +66,7 @@ export function recordOf(parts: readonly RecordedPart[], terms: LeaseTerms): Lea
     }
     resources.push({ resource, levels, overdrawn });
   }
-  return { ...terms, version: 1, status: "open", resources, holdings, closing: undefined };
+  return endingWithSlots({ ...terms, version: 1, status: "open", resources, holdings, closing: undefined });
 }
 
 /** What the limits of a bucket of a lease have left in a state. */

@@ -1,9 +1,7 @@
-import { canonical } from "../domain/canonical.ts";
-import type { Ticket } from "../domain/give-back.ts";
+import { isSlotPin, pinOf } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord } from "../domain/lease-record.ts";
-import type { Limit } from "../domain/limit.ts";
+import { isHard } from "../domain/limit.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
-import { storedTicket } from "../domain/stored-ticket.ts";
 import type { LeaseReturn } from "./change-plan.ts";
 
 // Slots of a stored lease: the hold of the lease is theirs. They come back when it ends, in whatever way, and are renewed with it.
@@ -29,44 +27,20 @@ export function withoutSlots(holding: LeaseReturn): readonly LeaseReturn[] {
   return held.length === 0 ? [] : [{ ...holding, held }];
 }
 
-/** The limits of which a lease has slots. */
-export function slotLimitsOf(record: LeaseRecord): readonly Limit[] {
-  return slotsIn(record).flatMap(({ at, held }) => {
-    const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
-    return limits.filter(({ name }) => held.some(({ limit }) => limit === name));
-  });
+/** Whether a limit refuses, by the limits that a lease was taken under. One that is not known by its name does. */
+export function isHardAt({ resources }: Pick<LeaseRecord, "resources">, at: LeaseHolding["at"], name: string): boolean {
+  const limit = resources[at[0]]?.levels[at[1]]?.limits.find((one) => one.name === name);
+  return limit === undefined || isHard(limit);
 }
 
-/** A holding of slots that was renewed, and its ticket since. */
-export interface RenewedHolding {
-  readonly at: LeaseHolding["at"];
-  readonly before: Ticket;
-  readonly after: Ticket;
-}
-
-/** The holdings with the tickets that they have since they were renewed. */
-export function withRenewed(
-  holdings: readonly LeaseHolding[],
-  renewed: readonly RenewedHolding[],
-): readonly LeaseHolding[] {
-  return holdings.map((holding) => {
-    const own = renewed.find(({ at, before }) => isSame(at, holding.at) && isSameTicket(before, holding.ticket));
-    return own === undefined ? holding : { ...holding, ticket: own.after };
-  });
-}
-
-/** Whether all slots of a lease are among those that were renewed. */
-export function areRenewed(holdings: readonly LeaseHolding[], renewed: readonly RenewedHolding[]): boolean {
-  return slotsIn({ holdings }).every(({ at, ticket }) =>
-    renewed.some((one) => isSame(one.at, at) && isSameTicket(one.after, ticket)),
-  );
-}
-
-function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {
-  return a[0] === b[0] && a[1] === b[1];
-}
-
-// A ticket that was read again is another object.
-function isSameTicket(a: Ticket, b: Ticket): boolean {
-  return a === b || canonical(storedTicket(a)) === canonical(storedTicket(b));
+/** The lease with an end that its slots have, too: the earliest that a ticket says, where that is before its own. */
+export function endingWithSlots(record: LeaseRecord): LeaseRecord {
+  let { expiresAtMs } = record;
+  for (const { at, ticket, held } of slotsIn(record)) {
+    for (const { limit } of held) {
+      const pin = pinOf(ticket, limit);
+      if (isSlotPin(pin) && isHardAt(record, at, limit)) expiresAtMs = Math.min(expiresAtMs, pin.endMs);
+    }
+  }
+  return expiresAtMs === record.expiresAtMs ? record : { ...record, expiresAtMs };
 }

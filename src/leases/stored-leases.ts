@@ -17,7 +17,7 @@ import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
 import { type DueOutcome, LeaseChanges } from "./changing.ts";
 import type { LeaseAnswer } from "./draft-form.ts";
-import { leaseClosed, leaseContended, leaseNotStored } from "./errors.ts";
+import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
   ADJUST,
   type AdjustRequest,
@@ -32,10 +32,9 @@ import {
   type SettleRequest,
 } from "./lease-request.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
-import { allOf, amountsOf, compacted, type ResourceAmounts, returnsOf, slotsAmong, toTotals } from "./ledger.ts";
+import { allOf, amountsOf, type ResourceAmounts, returnsOf, slotsAmong, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
-import { LeaseRenewing } from "./renewing.ts";
-import { areRenewed, type RenewedHolding, slotsBack, withoutSlots, withRenewed } from "./slots.ts";
+import { slotsBack, withoutSlots } from "./slots.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
 import { LeaseTaking, type Taking } from "./taking.ts";
 
@@ -55,11 +54,6 @@ export type TryAnswer = ({ readonly ok: true } & Answered) | Refusal;
 
 const NOTHING: ResourceAmounts = [];
 const DUE_AT_ONCE = 100;
-/** How often slots are renewed for one extension, each time because another took more for the lease meanwhile. */
-const EXTENDS_MAX = 20;
-
-/** Thrown by a step that has seen slots which are not renewed yet: nothing is written. */
-const SLOTS_DUE = new Error("Slots of the lease are to be renewed first.");
 const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resource: true, limit: true, cursor: true });
 
 /**
@@ -73,7 +67,6 @@ export class StoredLeases {
   readonly #once: OncePerKey;
   readonly #taking: LeaseTaking;
   readonly #changes: LeaseChanges;
-  readonly #renewing: LeaseRenewing;
 
   constructor(limiter: Limiter, options: StoredLeasesOptions) {
     const { deps, settings, acquirer } = partsOf(limiter);
@@ -90,7 +83,6 @@ export class StoredLeases {
     this.#once = new OncePerKey(this.#deps);
     this.#taking = new LeaseTaking(this.#deps);
     this.#changes = new LeaseChanges(this.#deps);
-    this.#renewing = new LeaseRenewing(this.#deps);
   }
 
   /** Takes the tokens, or throws `RateLimitExceeded` (or `RateLimiterUnavailable`). */
@@ -171,31 +163,16 @@ export class StoredLeases {
     });
   }
 
-  /** Goes on holding for so many ms from now. Slots are renewed first: what a record says that is held must be held. */
+  /** Goes on holding for so many ms from now, at most as long as its slots are: they are renewed with it, and the answer says until when. */
   async extend(leaseId: string, request: ExtendRequest): Promise<LeaseView> {
     const { holdMs } = EXTEND.check(request, "The request of extend");
     const heldMs = checkHold(holdMs, this.#options.holdMaxMs, "");
-    let renewed: readonly RenewedHolding[] = [];
-    for (let tries = 0; tries < EXTENDS_MAX; tries++) {
-      let due: LeaseRecord | undefined;
-      const step: ChangeStep = (record, nowMs) => {
-        requireOpen(record);
-        const holdings = withRenewed(record.holdings, renewed);
-        if (!areRenewed(holdings, renewed)) {
-          due = record;
-          throw SLOTS_DUE;
-        }
-        return { ...NO_CHARGE, holdings, returns: [], reason: "adjust", to: { expiresAtMs: nowMs + heldMs } };
-      };
-      try {
-        return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
-      } catch (error) {
-        if (error !== SLOTS_DUE || due === undefined) throw error;
-      }
-      // It has slots, or others have taken some for it meanwhile.
-      renewed = await this.#renewing.renew(compacted(due), heldMs);
-    }
-    throw leaseContended(leaseId);
+    const step: ChangeStep = (record, nowMs) => {
+      requireOpen(record);
+      const to = { expiresAtMs: nowMs + heldMs };
+      return { ...NO_CHARGE, returns: [], renewMs: heldMs, reason: "adjust", to };
+    };
+    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
   }
 
   /** Open leases: of an entity, for a resource, or all. */

@@ -1,4 +1,4 @@
-import { slotLimits } from "../domain/hold-time.ts";
+import { hardSlotLimits } from "../domain/hold-time.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import { holdMsOf } from "../domain/kinds/concurrent.ts";
 import type { LeaseRecord, OnExpiry } from "../domain/lease-record.ts";
@@ -180,13 +180,13 @@ class Draft implements PartsDraft {
   }
 }
 
-/** How long a lease is held that may be held for so long: not longer than any of its slots. */
+/** How long a lease is asked for that may be held for so long: not longer than any of its slots. How long it is held, their tickets say. */
 function shortestHold(parts: readonly LeasePart[], holdMs: number): number {
   let shortestMs = holdMs;
   for (const { demands } of parts) {
     for (const { set, take, bypass } of demands) {
       if (bypass) continue;
-      for (const limit of slotLimits(set.limits, take)) shortestMs = Math.min(shortestMs, holdMsOf(limit));
+      for (const limit of hardSlotLimits(set.limits, take)) shortestMs = Math.min(shortestMs, holdMsOf(limit));
     }
   }
   return shortestMs;

@@ -143,7 +143,7 @@ export type WriteReply =
 
 /**
  * Outcome of a renewal. `renewed`: all of it is held anew, as its ticket says. `lost`: some of it is held no more, and nothing was
- * changed. `unavailable`: transient; what is held ends as the ticket of before says.
+ * changed; of which limit, who asks finds out by asking for each of them. `unavailable`: transient; what is held ends as the ticket of before says.
  */
 export type RenewReply =
   | { readonly kind: "renewed"; readonly ticket: Ticket }

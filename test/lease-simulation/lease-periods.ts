@@ -143,6 +143,8 @@ export class PeriodBook {
 
   #changed(asked: LeaseChange, charged: Charged, context: CallContext): ReturnType<LeaseChange["writeOf"]> {
     const { moves } = asked;
+    // Slots have no periods.
+    if (moves.kind === "renew" || charged.kind === "renew") return asked.writeOf(charged);
     const all: readonly { readonly bucket: Held["bucket"] }[] =
       moves.kind === "take" ? moves.claims : moves.debits.map(({ held }) => held);
     const answers = charged.kind === "take" ? charged.taken : charged.debited;

@@ -141,6 +141,68 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual([await gpus(), await free(limiter)], [1, 1]);
     });
 
+    for (const began of ["nothing", "a slot", "a slot that it gave back"]) {
+      test(`a kept lease that began with ${began} keeps the slot that it takes later`, async (t) => {
+        const { limiter, clock } = await open(t, [parallel(2, 9_000), Limit.perMinute("rpm", 10)]);
+        await limiter.acquire(one).then((other) => other.keep());
+        const consume = began === "nothing" ? { rpm: 1 } : { rpm: 1, parallel: 1 };
+        const lease = await limiter.acquire({ ...ask, consume });
+        lease.keep();
+        const { signal } = lease;
+        await clock.advance(4_000);
+        if (began !== "nothing") await lease.release({ parallel: 1 });
+        if (began === "a slot") await lease.consume({ parallel: 1 });
+        await clock.advance(6_000);
+        if (began !== "a slot") await lease.consume({ parallel: 1 });
+        for (let s = 0; s < 30; s++) {
+          assert.equal((await limiter.tryAcquire(one)).ok, false, `it holds it ${s} s later`);
+          await clock.advance(1_000);
+        }
+        assert.deepEqual([lease.degraded, signal.aborted, lease.signal === signal], [false, false, true]);
+        await limiter.resetBucket({ ...ask, limits: ["parallel"] });
+        await clock.advance(4_000);
+        assert.ok(signal.reason instanceof HoldLost, "who had the signal before hears that it is lost");
+      });
+    }
+
+    test("the hold of a request holds for what its lease takes later, and for what further resources take of a total", async (t) => {
+      const { limiter } = await open(t, [parallel(2, 600_000), Limit.perMinute("rpm", 10)]);
+      const later = await limiter.acquire({ ...ask, consume: { rpm: 1 }, holdMs: 5_000 });
+      await later.consume({ parallel: 1 });
+      assert.equal(later.holdsUntilMs, T0 + 5_000);
+      await limiter.setTotals("key-2", [
+        Limit.perMinute("rpm", 10),
+        Limit.concurrent("atOnce", 2, { holdMs: 600_000, counts: "gpu" }),
+      ]);
+      await limiter.setResourceDefaults("pool", [Limit.perMinute("gpu", 10)]);
+      const also = { pool: { gpu: 1 } };
+      const lease = await limiter.acquire({ ...ask, entityId: "key-2", consume: { rpm: 1 }, also, holdMs: 5_000 });
+      assert.equal(lease.holdsUntilMs, T0 + 5_000);
+    });
+
+    for (const kind of ["hard", "shadow", "soft"] as const) {
+      test(`slots of a ${kind} limit that are lost lose no others`, async (t) => {
+        const trial = Limit.concurrent("trial", 5, { holdMs: 9_000, ...(kind === "hard" ? {} : { [kind]: true }) });
+        const { limiter, clock } = await open(t, [parallel(1, 9_000), trial]);
+        const lease = await limiter.acquire({ ...ask, consume: { parallel: 1, trial: 1 } });
+        const other = await limiter.acquire({ ...ask, consume: { trial: 1 } });
+        for (const one of [lease, other]) one.keep();
+        const { signal } = lease;
+        await limiter.resetBucket({ ...ask, limits: ["trial"] });
+        await limiter.acquire({ ...ask, consume: { trial: 1 } }).then((third) => third.keep());
+        assert.equal(await lease.renew(), kind !== "hard");
+        for (let s = 0; s < 20; s++) {
+          await clock.advance(1_000);
+          assert.equal((await limiter.tryAcquire(one)).ok, false, `it is held ${s} s later`);
+        }
+        assert.equal(signal.aborted, kind === "hard");
+        const [, left] = await limiter.available(ask);
+        assert.equal(left?.available, 4, "of what was lost the one that is held is kept");
+        await lease.settle();
+        assert.equal(await free(limiter), 1);
+      });
+    }
+
     test("the signal of a lease that nobody renews is aborted at seven eighths of its hold", async (t) => {
       const { limiter, clock } = await open(t, [parallel(1)]);
       const lease = await limiter.acquire(one);

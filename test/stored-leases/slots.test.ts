@@ -93,7 +93,8 @@ for (const [name, openStore] of EVERY_STORE) {
       const lease = id(await storedLeases.acquire(one()));
       await clock.advance(50_000);
       assert.equal((await other.extend(lease, { holdMs: 60_000 })).expiresAtMs, T0 + 110_000);
-      await assert.rejects(other.extend(lease, { holdMs: 60_001 }), isCode("hold_too_long", 400));
+      const cut = await other.extend(lease, { holdMs: 90_000 });
+      assert.equal(cut.expiresAtMs, T0 + 120_000, "not longer than its slots, which end with their slice");
       await clock.advance(55_000);
       assert.deepEqual(await freeIn(world), [59, 1, 2], "it is held past its first time");
       assert.equal((await storedLeases.extend(lease, { holdMs: 60_000 })).expiresAtMs, T0 + 165_000);
@@ -101,6 +102,68 @@ for (const [name, openStore] of EVERY_STORE) {
       await other.settle(lease);
       assert.deepEqual(await freeIn(world), [59, 2, 3]);
     });
+
+    test("a lease that takes a slot later, or whose limit is changed, ends no later than its slots", async (t) => {
+      const world = await openWorld(t, openStore);
+      await withSlots(world);
+      const { storedLeases, clock, limiter } = world;
+      const lease = id(await storedLeases.acquire(taking({ rpm: 1 })));
+      const { lease: later } = await storedLeases.consume(lease, { amounts: { parallel: 1 } });
+      assert.ok((later.expiresAtMs ?? 0) <= T0 + 75_000, "the limit holds for a minute");
+      const other = id(await storedLeases.acquire(one()));
+      await limiter.setResourceDefaults("gpt-4", [
+        still("rpm", 60),
+        Limit.concurrent("parallel", 2, { holdMs: 8_000 }),
+      ]);
+      for (let s = 0; s < 100; s++) {
+        const open = [];
+        for (const one of [lease, other]) if ((await storedLeases.get(one)).status === "open") open.push(one);
+        const taken = await storedLeases.tryAcquire(one({ holdMs: 1_000 }));
+        if ("lease" in taken) open.push(id(taken));
+        assert.ok(open.length <= 2, `${open.length} of 2 at once, ${s} s later`);
+        if (taken.ok) await storedLeases.rollback(id(taken));
+        if (s === 5) await storedLeases.extend(other, { holdMs: 60_000 }).catch(isCode("hold_lost", 409));
+        await clock.advance(1_000);
+      }
+    });
+
+    for (const rival of ["settle", "rollback", "extend", "consume"] as const) {
+      test(`an extension beside ${rival} leaves nothing held, and loses nothing`, async (t) => {
+        const world = await openWorld(t, openStore);
+        await withSlots(world);
+        const { clock, store, options } = world;
+        const other = (await openStoredLeases(store, clock, options)).storedLeases;
+        for (const [round, rivals] of [world.storedLeases, other, world.storedLeases, other].entries()) {
+          // Somebody else's slot is in the slice that it leaves.
+          const stranger = id(await world.storedLeases.acquire(one({ entityId: "key-1" })));
+          const lease = id(await world.storedLeases.acquire(one()));
+          await clock.advance(20_000 + 7_000 * round);
+          const racing = Promise.allSettled([
+            world.storedLeases.extend(lease, { holdMs: 60_000 }),
+            rival === "settle"
+              ? rivals.settle(lease)
+              : rival === "rollback"
+                ? rivals.rollback(lease)
+                : rival === "extend"
+                  ? rivals.extend(lease, { holdMs: 59_000 })
+                  : rivals.consume(lease, { amounts: { rpm: 1 } }),
+          ]);
+          let isOver = false;
+          void racing.then(() => {
+            isOver = true;
+          });
+          for (let ms = 0; ms < 6_000 && !isOver; ms += 10) await clock.advance(10);
+          const codes = (await racing).map((one) => (one.status === "rejected" ? one.reason.code : "done"));
+          assert.ok(codes[1] === "done" && ["done", "lease_closed"].includes(codes[0]), codes.join(", "));
+          if (rival === "extend" || rival === "consume") await other.settle(lease);
+          const [, free] = await freeIn(world);
+          assert.equal(free, 1, "the stranger's is held, and no other");
+          await world.storedLeases.settle(stranger);
+          const [, all] = await freeIn(world);
+          assert.equal(all, 2);
+        }
+      });
+    }
 
     test("slots that were reset cannot be renewed, and the lease stays as it was", async (t) => {
       const world = await openWorld(t, openStore);

@@ -30,6 +30,14 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
       return { kind: "stored", credited: [] };
     }
     const draft = this.#buckets.draftAt(nowMs);
+    if (moves.kind === "renew") {
+      const renewed = moves.renewals.map(({ held, amounts }) => draft.renew(held, amounts));
+      const renewal = moves.renewals.find(({ isOptional }, i) => !isOptional && renewed[i]?.kind === "lost");
+      if (renewal !== undefined) return { kind: "lost", renewal };
+      write({ kind: "renew", renewed });
+      draft.commit();
+      return { kind: "stored", credited: [] };
+    }
     const debited: AppliedWrite[] = [];
     for (const debit of moves.debits) {
       const reply = draft.debit(debit.held, debit.amounts);

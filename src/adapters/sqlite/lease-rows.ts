@@ -1,15 +1,8 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
 import type { LeaseRecord } from "../../domain/lease-record.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
-import type { Answer, LeaseDraft, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
-import type {
-  AppliedWrite,
-  ChangeReply,
-  Charged,
-  LeaseChange,
-  LeaseMoves,
-  Movement,
-} from "../../ports/lease-change.ts";
+import type { Answer, LeaseDraft, RenewReply, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
+import type { AppliedWrite, ChangeReply, Charged, LeaseChange, LeaseMoves } from "../../ports/lease-change.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import {
@@ -25,7 +18,7 @@ import {
   STORED,
   type StoredKey,
 } from "../../stored/lease-rules.ts";
-import { credit, debit, type RowsContext, takeAll } from "./bucket-changes.ts";
+import { credit, debit, type RowsContext, renew, takeAll } from "./bucket-changes.ts";
 import type { Connection, Statement } from "./connection.ts";
 
 /** Every so many records what is forgotten is deleted: more rows than were added meanwhile. */
@@ -87,7 +80,7 @@ export class LeaseRows {
         return { kind: "stored", credited: moved.credited };
       });
     } catch (error) {
-      if (error instanceof TooDeep) return { kind: "tooDeep", debit: error.debit };
+      if (error instanceof NotMoved) return error.reply;
       throw error;
     }
   }
@@ -178,12 +171,12 @@ type Moved =
   | Extract<ChangeReply, { readonly kind: "short" }>;
 
 /** Ends the work on a change, so that nothing of it stays. */
-class TooDeep extends Error {
-  readonly debit: Movement;
+class NotMoved extends Error {
+  readonly reply: ChangeReply;
 
-  constructor(debit: Movement) {
-    super("A debit would leave a debt that is too large.");
-    this.debit = debit;
+  constructor(reply: ChangeReply) {
+    super(`Nothing is moved: ${reply.kind}.`);
+    this.reply = reply;
   }
 }
 
@@ -193,9 +186,17 @@ function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
     if (answers.some(({ kind }) => kind !== "taken")) return { kind: "short", answers };
     return { kind: "moved", charged: { kind: "take", taken: answers as readonly TakenAnswer[] }, credited: [] };
   }
+  if (moves.kind === "renew") {
+    const renewed = moves.renewals.map((renewal): RenewReply => {
+      const reply = renew(buckets, renewal.held, renewal.amounts);
+      if (reply.kind === "lost" && !renewal.isOptional) throw new NotMoved({ kind: "lost", renewal });
+      return reply;
+    });
+    return { kind: "moved", charged: { kind: "renew", renewed }, credited: [] };
+  }
   const debited = moves.debits.map((movement): AppliedWrite => {
     const reply = debit(buckets, movement.held, movement.amounts);
-    if (reply.kind === "tooDeep") throw new TooDeep(movement);
+    if (reply.kind === "tooDeep") throw new NotMoved({ kind: "tooDeep", debit: movement });
     return reply;
   });
   const credited = moves.credits.map((one) => credit(buckets, one.held, one.amounts, one));

@@ -95,7 +95,7 @@ export const leaseRoutes: readonly Route[] = [
     scope: "acquire",
     endsLeases: true,
     summary: "Extend a lease",
-    note: "It expires `holdMs` from now. Slots of concurrent limits are renewed first; if they are gone, the answer is 409 `hold_lost`.",
+    note: "It expires `holdMs` from now, or with its slots if they end earlier: `expiresAtMs` says when. Slots of concurrent limits are renewed with it; if they are gone, the answer is 409 `hold_lost`.",
     body: extendBody,
     answers: AS_IT_IS,
     handle: async ({ storedLeases, id, body }) => ({

@@ -131,7 +131,7 @@ export const extendBody = z
   .strictObject({
     holdMs: told(
       z.int().min(1_000),
-      "Milliseconds from now. Slots of concurrent limits are renewed for as long; at most the shortest `holdMs` of theirs.",
+      "Milliseconds from now. Slots of concurrent limits are renewed for as long, or for as long as their limits say now, if that is less.",
     ),
   })
   .openapi({ example: { holdMs: 60_000 } });
