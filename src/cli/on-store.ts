@@ -70,6 +70,8 @@ export async function openLimiter(
   const { RateLimiter } = await import("../entry/rate-limiter.ts");
   try {
     return await RateLimiter.open({
+      // Whoever types a take names what he means to take; its errors are read by programs.
+      unnamedLimits: "allow",
       ...placeOf(target),
       ...{ namespace, timeoutMs, adminTimeoutMs: timeoutMs, configTtlMs: 0, denyMemoryMs: 0 },
     });
