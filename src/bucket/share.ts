@@ -1,3 +1,4 @@
+import { DEBT_MAX_MILLI } from "./balance.ts";
 import { addMulDiv } from "./integers.ts";
 
 /** Part `index` of `count` of a whole number, so that the parts differ by at most one and add up to it exactly. */
@@ -18,6 +19,11 @@ export interface Part {
 /** A part of a whole number. */
 export function divided(whole: number, { index, count, rounding, grantedAmong }: Part): number {
   return rounding === "floor" ? Math.floor(whole / (grantedAmong ?? count)) : share(whole, index, count);
+}
+
+/** What a limit may owe at most; of a part as much less as there are parts, so that they can be joined. */
+export function debtMaxMilli(part: Part | undefined): number {
+  return part === undefined ? DEBT_MAX_MILLI : Math.floor(DEBT_MAX_MILLI / part.count);
 }
 
 function part(whole: number, index: number, count: number): number {

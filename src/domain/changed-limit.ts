@@ -1,12 +1,16 @@
+import { debtMaxMilli } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
 import { ended, heldMilli } from "./holds.ts";
-import { NO_MARKS } from "./kinds/kind.ts";
+import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { fullLimit, type LimitState, renewed, sameRule, termsAt, underTerms } from "./limit-state.ts";
 import { rememberedUntilMs } from "./remembered.ts";
 
-/** A limit that is another one from `atMs` on, where it stands then: what it holds stays, as far as there is room in both. */
+/**
+ * A limit that is another one from `atMs` on, where it stands then. A quota keeps what was used in its period: what is left goes with the
+ * amount, below zero too. Of anything else what it holds stays, as far as there is room in both.
+ */
 export function changedLimit(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
   const rules = rulesOf(limit);
   const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
@@ -25,9 +29,14 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     : { ...marks, resets: Math.max(countFrom(atMs, 0), marks.resets + 1) };
   const quota = rules.marks === undefined ? undefined : ruled;
   const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
+  const isSameAmount = sameAmount(old.limit, limit);
+  // What drips keeps its balance, and so does what drips from now on.
+  const gainMilli = quota === undefined || isSameAmount ? 0 : gainedBy(old, limit, atMs, calendar);
+  const kept = underTerms(old, old.terms, terms, gainMilli);
   // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
-  const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
-  const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
+  const leastMilli =
+    old.limit.soft && !limit.soft ? 0 : gainMilli < 0 ? -debtMaxMilli(old.part) : Number.NEGATIVE_INFINITY;
+  const [tokensMilli, remainder] = [Math.max(leastMilli, kept.tokensMilli), kept.remainder];
   // Its window may be over under the new length.
   if (quota?.windowStartMs !== undefined && rules.windowEndMs(limit, quota) <= atMs) {
     return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
@@ -42,7 +51,7 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     configured: true,
     tokensMilli,
     remainder,
-    quota: quota && { ...quota, windowStartMs: rules.opensWindow ? begun : undefined },
+    quota: quota && withCount({ ...quota, windowStartMs: rules.opensWindow ? begun : undefined }, isSameAmount),
     slices: old.slices,
     part: old.part,
     rememberUntilMs,
@@ -50,6 +59,23 @@ export function changedLimit(old: LimitState, limit: Limit, atMs: number, calend
     // Under another rule another period begins.
     ...(old.told === undefined || !sameRule(old.limit, limit) ? {} : { told: old.told }),
   };
+}
+
+/** What a quota has more of what is left, or less, by another amount: all but what was used of it. */
+function gainedBy({ quota, limit: before, part }: LimitState, limit: Limit, atMs: number, calendar: Calendar): number {
+  if (quota === undefined) return 0;
+  const capacityMilli = (of: Limit) => termsAt(of, 0, atMs, calendar, part).capacityMilli;
+  return capacityMilli(limit) - (quota.countedFromMilli ?? capacityMilli(before));
+}
+
+/** The marks of a quota; of another amount what was used is counted from the capacity in force. */
+function withCount({ countedFromMilli, ...marks }: QuotaMarks, isSameAmount: boolean): QuotaMarks {
+  return isSameAmount && countedFromMilli !== undefined ? { ...marks, countedFromMilli } : marks;
+}
+
+/** Whether two limits have the same amounts at every instant. */
+export function sameAmount(a: Limit, b: Limit): boolean {
+  return a.capacity === b.capacity && JSON.stringify(a.schedule) === JSON.stringify(b.schedule);
 }
 
 /**

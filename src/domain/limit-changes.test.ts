@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { anyLimit, calendar, ODD_NUMBERS } from "../../test/limits/kind-arbitraries.ts";
+import { toppedUp } from "./bucket-operations.ts";
 import { availableMilli, type BucketState, bucketFor, findLimit, freshBucket, takeFrom } from "./bucket-state.ts";
 import { numberOfInstant } from "./change-number.ts";
 import { type Limit, limitMakers } from "./limit.ts";
@@ -114,9 +115,84 @@ test("a calendar quota is full by its new amount at the next reset, also one bef
   const more: Change = [2 * HOUR_MS, Limits.quota("day", 70, { reset: { cron: "0 0 * * *" } })];
   const used = taken(fresh(claim(before), 0), "day", 10, 0);
   const sameDay = bucketFor(used, claim(before, after, more), T0 + 3 * HOUR_MS, calendar);
-  assert.equal(tokensAt(sameDay, "day", 3 * HOUR_MS), 40, "cut to what it held in between");
+  assert.equal(tokensAt(sameDay, "day", 3 * HOUR_MS), 60, "all but what was used");
   const nextDay = bucketFor(used, claim(before, after, more), T0 + DAY_MS, calendar);
   assert.equal(tokensAt(nextDay, "day", DAY_MS), 70);
+});
+
+/** A monthly quota. */
+function month(amount: number, options: { readonly soft?: boolean } = {}): Limit {
+  return Limits.quota("month", amount, { reset: { cron: "0 0 1 * *" }, ...options });
+}
+
+test("a quota keeps what was used: who used 900 of 1,000 and comes to 100,000 has 99,100 left", () => {
+  const used = taken(fresh(claim([0, month(1_000)]), 0), "month", 900, 0);
+  const left = (...amounts: readonly Limit[]) => {
+    const changes = amounts.map((limit, i): Change => [(i + 1) * HOUR_MS, limit]);
+    const late = bucketFor(used, claim([0, month(1_000)], ...changes), T0 + 9 * HOUR_MS, calendar);
+    return tokensAt(late, "month", 9 * HOUR_MS);
+  };
+  assert.equal(left(month(100_000)), 99_100);
+  assert.equal(left(month(10), month(1_000)), 100, "a wrong plan, and back");
+  assert.equal(left(month(500)), -400);
+  assert.equal(left(month(500), month(950)), 50);
+  assert.equal(left(month(500, { soft: true }), month(600)), 0, "a soft limit made hard owes nothing");
+  assert.equal(left(month(500, { soft: true }), month(1_000)), 100);
+  assert.equal(left(Limits.quota("month", 2_000, { reset: { cron: "0 0 * * *" } })), 1_100, "another pattern");
+  assert.equal(left(Limits.quota("month", 2_000, { resetAfterMs: 10 * HOUR_MS })), 1_100, "a session that began then");
+  assert.equal(left(Limits.perDay("month", 2_400)), 100 + 800, "a rate keeps its balance");
+});
+
+test("a quota holds its amount less what was used, however amounts come and go within its period", () => {
+  const step = fc.oneof(
+    fc.record({ amount: fc.integer({ min: 1, max: 300 }), isAway: fc.boolean() }),
+    fc.record({ take: fc.integer({ min: 0, max: 100 }) }),
+    fc.record({ topUp: fc.integer({ min: 1, max: 50 }) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 20 }), fc.boolean(), (steps, isSession) => {
+      const of = (amount: number) =>
+        Limits.quota("q", amount, isSession ? { resetAfterMs: DAY_MS } : { reset: { cron: "0 0 * * *" } });
+      const set = (limit: Limit | undefined) =>
+        limitSet([Limits.perHour("other", 5), ...(limit === undefined ? [] : [limit])]);
+      let [amount, used, bought, atMs] = [100, 1, 0, T0];
+      let state = taken(freshBucket(set(of(amount)), { asOfMs: T0, generation: null }, T0, calendar), "q", used, 0);
+      const bring = (limit: Limit | undefined) => {
+        state = bucketFor(state, { set: set(limit), origin: { asOfMs: ++atMs, generation: null } }, atMs, calendar);
+      };
+      for (const one of steps) {
+        if ("amount" in one) {
+          if (one.isAway) bring(undefined);
+          bring(of(one.amount));
+          amount = one.amount;
+        } else if ("take" in one) {
+          const after = takeFrom(state, [{ limit: "q", milli: one.take * 1000 }], atMs);
+          const fits = used + one.take <= amount + bought;
+          assert.equal(after !== undefined, fits || (one.take === 0 && used <= amount + bought));
+          if (after !== undefined) [state, used] = [after, used + one.take];
+        } else {
+          const after = toppedUp(state, [{ limit: "q", milli: one.topUp * 1000 }], atMs, calendar);
+          assert.equal(after.kind, "toppedUp");
+          if (after.kind === "toppedUp") [state, bought] = [after.state, bought + one.topUp];
+        }
+        assert.equal(tokensAt(state, "q", atMs - T0), amount + bought - used);
+      }
+    }),
+  );
+});
+
+test("a quota with a window is counted from the capacity that its period began with, so a change mints nothing", () => {
+  // At noon it holds at most 100 of 1,000.
+  const narrow = (amount: number) =>
+    Limits.quota("q", amount, { reset: { cron: "0 0 * * *" }, schedule: [{ cron: "* 12 * * *", capacity: 100 }] });
+  const used = taken(fresh(claim([0, narrow(1_000)]), 0), "q", 800, 0);
+  const after = (atMs: number, ...changes: readonly Change[]) =>
+    tokensAt(bucketFor(used, claim([0, narrow(1_000)], ...changes), T0 + atMs, calendar), "q", atMs);
+  const noon = 12 * HOUR_MS;
+  assert.equal(after(11 * HOUR_MS, [HOUR_MS, narrow(2_000)]), 1_200);
+  assert.equal(after(13 * HOUR_MS), 100, "what a window cut off is gone");
+  assert.equal(after(13 * HOUR_MS, [13 * HOUR_MS, narrow(2_000)]), 1_100);
+  assert.equal(after(13 * HOUR_MS, [noon, narrow(10)], [13 * HOUR_MS, narrow(1_000)]), 100);
 });
 
 test("a quota that became a limit that drips does so from the change on", () => {

@@ -5,7 +5,7 @@ import { holdMsOf } from "./kinds/concurrent.ts";
 import { NO_MARKS, type QuotaMarks } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
-import { type LimitState, termsAt } from "./limit-state.ts";
+import { countedOn, type LimitState, termsAt } from "./limit-state.ts";
 
 /**
  * Whether a bucket with this limit is in one piece: by its kind, or because it is a shadow, which decides by all that there is.
@@ -56,10 +56,11 @@ export function rewound(
   const isFilled = rules.opensWindow
     ? windowStartMs !== quota?.windowStartMs
     : rules.endMs(limit, quota ?? NO_MARKS, toMs, calendar) <= fromMs;
-  if (!isFilled) return { limit: { ...held, terms, remainder: 0 }, lostMilli: 0 };
+  if (!isFilled) return { limit: { ...held, terms, remainder: 0, quota: countedOn(held, terms) }, lostMilli: 0 };
   const tokensMilli = Math.min(held.tokensMilli, 0);
+  const marks = countedOn(held, terms);
   return {
-    limit: { ...held, terms, tokensMilli, remainder: 0, quota: quota && { ...quota, windowStartMs } },
+    limit: { ...held, terms, tokensMilli, remainder: 0, quota: marks && { ...marks, windowStartMs } },
     lostMilli: "all",
   };
 }

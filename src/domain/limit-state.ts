@@ -226,15 +226,16 @@ export function sameRule(a: Limit, b: Limit): boolean {
   return kindOf(a) === kindOf(b) && rulesOf(a).isSameRule(a, b);
 }
 
-/** The same balance under other terms: clipped, and its fraction converted to the new period. */
-export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
+/** The same balance under other terms: with what it gains by them, clipped, and its fraction converted to the new period. */
+export function underTerms(balance: Balance, before: Terms, terms: Terms, gainMilli: number): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
-  const tokensMilli = Math.min(balance.tokensMilli, before.capacityMilli, terms.capacityMilli);
+  const brimMilli = Math.min(before.capacityMilli + gainMilli, terms.capacityMilli);
+  const tokensMilli = Math.min(balance.tokensMilli + gainMilli, brimMilli);
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
   // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
   const { remainder: left } = balance;
   // What no longer drips and is full has no past: were the fraction kept, it would come on top of a full limit later.
-  const isFull = tokensMilli === Math.min(before.capacityMilli, terms.capacityMilli);
+  const isFull = tokensMilli === brimMilli;
   if (terms.refillAmountMilli === 0 && isFull) return { tokensMilli, remainder: 0 };
   const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
   return { tokensMilli, remainder };
@@ -293,7 +294,7 @@ function throughWindows(
     }
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     const wasFull = balance.tokensMilli >= terms.capacityMilli;
-    balance = underTerms(balance, terms, then);
+    balance = underTerms(balance, terms, then, 0);
     // What lies over the brim has flowed off, fractions too, over that of the window that ends as over that of the next: a
     // limit that is full has no past.
     const isFull = wasFull || balance.tokensMilli === then.capacityMilli;
@@ -301,7 +302,14 @@ function throughWindows(
     terms = then;
   }
   const { tokensMilli, remainder } = rebase(balance, terms, toMs - atMs);
-  return { ...state, terms, tokensMilli, remainder };
+  return { ...state, terms, tokensMilli, remainder, quota: countedOn(state, terms) };
+}
+
+/** The marks of a quota whose terms a window changes within its period: what was used is counted from the capacity of before. */
+export function countedOn({ quota, terms: before }: LimitState, terms: Terms): QuotaMarks | undefined {
+  if (quota === undefined) return undefined;
+  const { countedFromMilli = before.capacityMilli - quota.topUpMilli, ...marks } = quota;
+  return countedFromMilli === terms.capacityMilli - quota.topUpMilli ? marks : { ...marks, countedFromMilli };
 }
 
 /** What a limit that drips holds for certain after any of its windows. */

@@ -2,6 +2,7 @@ import type { Terms } from "../bucket/balance.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { CronCheck } from "../domain/calendar.ts";
 import { NO_SLICES, type Slice } from "../domain/holds.ts";
+import type { QuotaMarks } from "../domain/kinds/kind.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { type Limit, termsOf } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -14,7 +15,8 @@ export interface Shape {
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
    * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past; an eighth is what was told of a limit
-   * that tells nothing at present; after it, three each, the slices that a limit keeps of when it counted how many are at once. The
+   * that tells nothing at present; after it, if it is there, `countedFromMilli`, and three each the slices that a limit keeps of when it
+   * counted how many are at once. The
    * signature is 0 when it follows from the limits. Where the bucket has gone through a change of stored limits, `[signature, changeNumber]` stands in
    * place of the signature. Short, because a commit writes whole pages: the more rows fit on one, the fewer it writes.
    */
@@ -34,6 +36,8 @@ export interface Shape {
     readonly slices: readonly Slice[];
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
+    /** See `QuotaMarks.countedFromMilli`. */
+    readonly countedFromMilli: number | undefined;
     /** It has `notifyAt`: what was told of it changes with takes, and stands beside its level. */
     readonly isTelling: boolean;
     /** Of one that is not telling: the highest percentage that was told of it in this period. 0: none. */
@@ -81,14 +85,15 @@ function remembered(text: string, rows: Rows): Shape {
   return shape;
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told, slices }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore, told, slices, quota }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
   const kept = slices.length === 0 || rulesOf(limit).holdsSlots ? NO_SLICES : slices;
   const toldBefore = told !== undefined && limit.notifyAt === undefined ? told : 0;
+  const counted = quota?.countedFromMilli === undefined ? [] : [quota.countedFromMilli];
   const past =
-    toldBefore !== 0 || kept.length > 0
-      ? [rememberUntilMs, resetsBefore, toldBefore, ...kept.flatMap(numbersOf)]
+    toldBefore !== 0 || kept.length + counted.length > 0
+      ? [rememberUntilMs, resetsBefore, toldBefore, ...counted, ...kept.flatMap(numbersOf)]
       : rememberUntilMs === 0 && resetsBefore === 0
         ? []
         : [rememberUntilMs, resetsBefore];
@@ -156,7 +161,9 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
 function parsed(text: string, [head, ...rows]: Rows): Shape {
   const [signature, changeNumber] = typeof head === "object" ? head : [head, undefined];
   const limits = rows.map(([first, second, third, fourth, configured, ...past]) => {
-    const [rememberUntilMs = 0, resetsBefore = 0, told = 0, ...kept] = past;
+    const [rememberUntilMs = 0, resetsBefore = 0, told = 0, ...rest] = past;
+    const isCounted = rest.length % 3 === 1;
+    const [countedFromMilli, kept] = isCounted ? [rest[0], rest.slice(1)] : [undefined, rest];
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
@@ -166,6 +173,7 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
     return {
       ...{ name: limit.name, limit, terms, configured: configured === 1, rememberUntilMs, resetsBefore },
       ...{ isQuota: marks !== undefined, holdsSlots, slices: slicesIn(kept) },
+      ...{ countedFromMilli },
       ...{ isTelling: limit.notifyAt !== undefined, told },
     };
   });
@@ -177,4 +185,12 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const shown = signature === 0 ? signatureOf(limits) : signature;
   const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
   return { text, signature: shown, changeNumber, limits, counts, quotaCount, slotsCount, tellingCount, shadows };
+}
+
+/** The marks of a quota as its numbers say them, and its shape. */
+export function marksOf(
+  marks: Omit<QuotaMarks, "countedFromMilli">,
+  { countedFromMilli }: Pick<Shape["limits"][number], "countedFromMilli">,
+): QuotaMarks {
+  return countedFromMilli === undefined ? marks : { ...marks, countedFromMilli };
 }

@@ -9,6 +9,7 @@ import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } f
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
+import { marksOf } from "../stored/shape.ts";
 import { beginningOf, formFrom, formOf, type RowForm, slicesIn } from "./row-form.ts";
 import { marksIn, withRowMark } from "./row-marks.ts";
 
@@ -111,7 +112,7 @@ export function recordOf(form: RowForm, row: RowNumbers, calendar: Calendar | un
       configured,
       tokensMilli: row.tokensMilli[i] as number,
       remainder: row.remainders[i] as number,
-      quota: isQuota ? quota : undefined,
+      quota: isQuota ? marksOf(quota, past) : undefined,
       slices: slicesIn(form, i, row.tokensMilli),
       part: undefined,
       rememberUntilMs: past.rememberUntilMs,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { findLimit } from "../domain/bucket-state.ts";
 import { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
-import { claim, levelOf, MINUTE_MS, type Suite, T0 } from "./contract-kit.ts";
+import { claim, HOUR_MS, Kinds, levelOf, MINUTE_MS, type Suite, T0 } from "./contract-kit.ts";
 
 const ten = [Limit.perMinute("rpm", 10)];
 const sixty = [Limit.perMinute("rpm", 60)];
@@ -10,6 +10,11 @@ const five = [Limit.perMinute("rpm", 5)];
 
 const older: SetOrigin = { asOfMs: T0, generation: 1 };
 const newer: SetOrigin = { asOfMs: T0 + 1, generation: 2 };
+
+const monthly = (amount: number) => [Kinds.quota("rpm", amount, { reset: { cron: "0 0 1 * *" } })];
+const hourLong = (amount: number) => [Kinds.quota("rpm", amount, { resetAfterMs: HOUR_MS })];
+/** Limits that a request brings, the later ones by a higher number. */
+const nth = (n: number): SetOrigin => ({ asOfMs: T0 + n, generation: null });
 
 /** How changed limits reach a bucket that exists. */
 export function changedLimitsContract(suite: Suite): void {
@@ -33,6 +38,52 @@ export function changedLimitsContract(suite: Suite): void {
       await place.drain((tokens) => claim("a", five, { rpm: tokens }, { origin: newer }), T0 + MINUTE_MS, 60),
       5,
     );
+  });
+
+  for (const [kind, quota] of [
+    ["calendar", monthly],
+    ["session", hourLong],
+  ] as const) {
+    suite.test(`a ${kind} quota keeps what was used, whatever its amount becomes`, async (place) => {
+      const wanted = (amount: number, tokens: number, n: number) =>
+        claim("a", quota(amount), { rpm: tokens }, { origin: nth(n) });
+      const [answer] = await place.take([wanted(1_000, 900, 0)], T0);
+      assert.equal(await place.holds(wanted(100_000, 0, 1), "rpm", T0 + 1), 99_100_000);
+      // A wrong plan for a moment, and back.
+      await place.take([wanted(10, 0, 2)], T0 + 2);
+      assert.equal(await place.level("a", "rpm", T0 + 2), -890_000);
+      assert.equal(await place.grants(wanted(10, 1, 2), T0 + 2), false);
+      await place.topUp(wanted(1_000, 0, 3), { rpm: 50 }, T0 + 3);
+      assert.equal(await place.level("a", "rpm", T0 + 3), 150_000);
+      await place.take([wanted(500, 0, 4)], T0 + 4);
+      assert.equal(await place.level("a", "rpm", T0 + 4), -350_000);
+      assert.ok(answer?.kind === "taken");
+      await place.giveBack(wanted(500, 0, 4), answer.ticket, { rpm: 400 }, T0 + 5);
+      assert.equal(await place.drain((tokens) => wanted(500, tokens, 4), T0 + 5, 100), 50);
+      // The next period is full by the new amount, and what was bought is gone.
+      assert.equal(await place.holds(wanted(500, 0, 4), "rpm", Date.UTC(2027, 0, 1)), 500_000);
+    });
+  }
+
+  suite.test(
+    "what is left of a quota is counted by the limits of each request, whoever brings which",
+    async (place) => {
+      const by = (amount: number, n: number) =>
+        place.grants(claim("a", monthly(amount), { rpm: 1 }, { origin: nth(n) }), T0);
+      const granted: boolean[] = [];
+      for (let n = 0; n < 12; n++) granted.push(await by(n % 2 === 0 ? 8 : 3, n));
+      assert.deepEqual(granted.map(Number), [1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
+    },
+  );
+
+  suite.test("a quota that was taken away and comes back with another amount keeps what was used", async (place) => {
+    const [both, one] = [
+      (amount: number) => [...monthly(amount), Limit.perMinute("tpm", 5)],
+      [Limit.perMinute("tpm", 5)],
+    ];
+    await place.take([claim("a", both(100), { rpm: 60 }, { origin: nth(0) })], T0);
+    await place.take([claim("a", one, { tpm: 1 }, { origin: nth(1) })], T0 + 1);
+    assert.equal(await place.holds(claim("a", both(70), {}, { origin: nth(2) }), "rpm", T0 + 2), 10_000);
   });
 
   suite.test("a change reaches the bucket also with a claim that is refused, and is stored", async (place) => {

@@ -242,13 +242,13 @@ export function kindsContract(suite: Suite): void {
   );
 
   suite.test(
-    "a changed kind clips the balance to the new capacity, and a begun session goes on from there",
+    "a calendar quota that becomes a session keeps what was used, and the session begins with the change",
     async (place) => {
       const hundred = [Kinds.quota("s", 100, { reset: { cron: "0 0 * * *" } })];
-      await place.take([claim("a", hundred, { s: 5 }, { origin: older })], T0);
-      assert.equal(await place.holds(claim("a", session, {}, { origin: newer }), "s", T0 + HOUR_MS), 10_000);
-      await place.take([claim("b", hundred, { s: 95 }, { origin: older })], T0);
-      // Five are left of the hundred; they are five of the ten, in a session that begins with the change.
+      await place.take([claim("a", hundred, { s: 95 }, { origin: older })], T0);
+      assert.equal(await place.holds(claim("a", session, {}, { origin: newer }), "s", T0 + HOUR_MS), -85_000);
+      await place.take([claim("b", hundred, { s: 5 }, { origin: older })], T0);
+      // Five were used: they are five of the ten, in a session that begins with the change.
       const wanted = (tokens: number) => claim("b", session, { s: tokens }, { origin: newer });
       await place.take([wanted(0)], T0 + HOUR_MS);
       assert.equal(await place.drain(wanted, T0 + 3 * HOUR_MS, 10), 5);

@@ -264,7 +264,7 @@ export function policiesContract(suite: Suite): void {
     await place.take([claim("a", twenty, { q: 1 })], T0);
     const newer = { asOfMs: T0 + 1, generation: 2 };
     await place.topUp(claim("a", daily, {}, { origin: newer }), { q: 5 }, T0);
-    assert.equal(await place.holds(claim("a", daily, {}, { origin: newer }), "q", T0), 15_000);
+    assert.equal(await place.holds(claim("a", daily, {}, { origin: newer }), "q", T0), 14_000);
     assert.equal(await place.holds(claim("a", daily, {}, { origin: newer }), "q", MIDNIGHT), 10_000);
   });
 

@@ -95,9 +95,9 @@ export class ModelBucket {
       part,
     );
     for (const { name, limit, tokensMilli, remainder, quota, slices = [] } of state.limits) {
-      const { topUpMilli: toppedUpMilli = 0, windowStartMs } = quota ?? {};
+      const { topUpMilli: toppedUpMilli = 0, windowStartMs, countedFromMilli } = quota ?? {};
       const before = periodsOf(name);
-      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before };
+      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, countedFromMilli, windowStartMs, before };
       const isSlots = limit.holdMs !== undefined;
       const seeded = isSlots ? seededSlots : ModelLimit.seeded;
       const one = seeded(seed, epochMs, calendar);

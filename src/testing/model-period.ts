@@ -2,6 +2,9 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type InForce, lesser, type ModelPart } from "./model-terms.ts";
 
+/** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
+export const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
+
 /** What a write was for. */
 export type WriteKind = "take" | "debit" | "credit";
 
@@ -142,6 +145,8 @@ export interface ModelSeed {
   /** What has dripped in besides, in fractions of a millitoken: so many of the refill period. */
   readonly remainder: number;
   readonly toppedUpMilli: number;
+  /** From which capacity what was used is counted; absent: the one in force. */
+  readonly countedFromMilli: number | undefined;
   readonly windowStartMs: number | undefined;
   /** The periods that it goes on with: those of the shards it was made of. Undefined: of none. */
   readonly before: readonly ModelPeriod[];

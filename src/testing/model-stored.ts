@@ -20,7 +20,12 @@ export interface StoredLimit {
   readonly remainder: number;
   readonly terms: Terms;
   readonly quota:
-    | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
+    | {
+        readonly windowStartMs: number | undefined;
+        readonly topUpMilli: number;
+        readonly resets: number;
+        readonly countedFromMilli?: number;
+      }
     | undefined;
   /** Slots that are held; absent: none. */
   readonly slices?: readonly StoredSlice[];

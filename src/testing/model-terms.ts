@@ -1,6 +1,9 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 
+/** Nothing holds more, and a soft limit owes no more: beyond, numbers would not be exact. */
+export const MOST = 9_000_000_000_000_000n;
+
 /** What a limit goes by at one instant, in millitokens. */
 export interface InForce {
   readonly capacity: bigint;
@@ -23,6 +26,11 @@ export function inForceAt(limit: Limit, atMs: number, calendar: Calendar): InFor
     };
   }
   return base;
+}
+
+/** Whether two limits have the same capacity at any instant. */
+export function isSameAmount(a: Limit, b: Limit): boolean {
+  return JSON.stringify([a.capacity, a.schedule]) === JSON.stringify([b.capacity, b.schedule]);
 }
 
 /** Which part of how many of a bucket that is split up. */

@@ -13,6 +13,7 @@ import {
   NO_PAST,
   type Past,
   type PastDoubt,
+  PERIODS_MS,
   pastUntil,
   pastWith,
   periodBegun,
@@ -26,7 +27,9 @@ import {
   exactTerms,
   type InForce,
   inForceAt,
+  isSameAmount,
   lesser,
+  MOST,
   type ModelPart,
   partOf,
   shareOf,
@@ -34,11 +37,6 @@ import {
 } from "./model-terms.ts";
 
 export type { ModelPeriod, WriteKind } from "./model-period.ts";
-
-/** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
-const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
-/** Nothing holds more, and a soft limit owes no more: beyond, numbers would not be exact. */
-const MOST = 9_000_000_000_000_000n;
 
 /**
  * The slow, obvious limiter: nothing is rounded, nothing is summed up. It keeps the list of all that was taken and asks,
@@ -61,6 +59,8 @@ export class ModelLimit extends ModelStanding {
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
+  /** Of a quota: the capacity that its period has, whatever windows came since; what was used and cut off is counted from it. */
+  #capacity: bigint;
   /** A session that came about while only the store knows to the millitoken whether an earlier rule counts still. */
   #pastDoubt: PastDoubt | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
@@ -77,13 +77,15 @@ export class ModelLimit extends ModelStanding {
     this.#sinceMs = atMs;
     this.#inForce = this.#inForceAt(atMs);
     this.#period = this.#begun();
+    this.#capacity = this.#inForce.capacity;
     this.#mark(atMs, this.#inForce.capacity, false);
   }
 
   /** One that goes on from how a store has it; what it holds is what its period allows from now on. */
   static seeded(seed: ModelSeed, atMs: number, calendar: Calendar): ModelLimit {
-    const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before } = seed;
+    const { limit, part, tokensMilli, remainder, toppedUpMilli, countedFromMilli, windowStartMs, before } = seed;
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
+    if (countedFromMilli !== undefined) model.#capacity = BigInt(countedFromMilli);
     model.#toppedUp = BigInt(toppedUpMilli);
     model.past = UNKNOWN_PAST;
     const begun = model.#begun();
@@ -153,9 +155,7 @@ export class ModelLimit extends ModelStanding {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
-    // A part may owe as much less as there are parts: they may be joined.
-    const owedMost = MOST / BigInt(this.#part?.count ?? 1);
-    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -owedMost) {
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) {
       this.#period.isUncounted = true;
       return;
     }
@@ -163,9 +163,9 @@ export class ModelLimit extends ModelStanding {
     this.#taken += amount * this.#unitsPerMilli;
   }
 
-  /** The limit is another one from now on: what is there is kept, as far as there is room in both. */
+  /** The limit is another one from now on: a quota keeps what was used, of others what is there stays, as far as there is room in both. */
   change(limit: Limit): void {
-    const [before, brim] = [this.#limit, this.brimMilli];
+    const [before, brim, wasQuota] = [this.#limit, this.brimMilli, this.#resets];
     const level = this.levelMilli(this.epochMs);
     const [{ windowStartMs }, byHand] = [this.#period, this.period?.byHand ?? 0];
     this.past = this.pastIfChanged;
@@ -182,19 +182,26 @@ export class ModelLimit extends ModelStanding {
       return;
     }
     if (!this.#resets) this.#toppedUp = 0n;
+    const isOther = !wasQuota || !isSameAmount(before, limit);
+    const gained = wasQuota && this.#resets && isOther ? this.#inForce.capacity - this.#capacity : 0n;
+    if (isOther) this.#capacity = this.#inForce.capacity;
+    const left = lesser(lesser(level, brim) + gained, this.brimMilli);
+    const isForgiven = before.soft && !limit.soft && left < 0n;
+    this.#period.allowed += gained;
     if (ruleOf(before) !== ruleOf(limit)) {
       // It began in the middle of something else: until its first reset there is what it held then, to the millitoken.
-      const isForgiven = before.soft && !limit.soft && level < 0n;
-      const allowed = isForgiven ? 0n : lesser(level, lesser(brim, this.brimMilli)) + 1n;
+      const allowed = isForgiven ? 0n : left + 1n;
       this.#period = { ...this.#begun(), began: "changed", allowed, byHand: Math.max(this.epochMs, byHand + 1) };
     }
     if (limit.soft) this.#period.unbounded = true;
+    this.#mark(this.epochMs, brim, false);
+    this.#taken -= gained * this.#unitsPerMilli;
+    this.#mark(this.epochMs, this.brimMilli, false);
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
-    if (before.soft && !limit.soft && level < 0n) {
-      this.#marks = [];
-      this.#mark(this.epochMs, 0n, false);
-    }
-    this.#mark(this.epochMs, lesser(brim, this.brimMilli), false);
+    const isTooDeep = gained < 0n && left < -this.#owedMost && !isForgiven;
+    if (isTooDeep) this.#period.isUncounted = true;
+    if (isForgiven || isTooDeep) this.#marks = [];
+    if (isForgiven || isTooDeep) this.#mark(this.epochMs, isForgiven ? 0n : -this.#owedMost, false);
     if (limit.resetAfterMs === undefined) return;
     if (this.#nextResetMs <= this.epochMs) this.#renew(this.epochMs);
     // What is not full has begun, and so has what an earlier rule has something to say to.
@@ -350,6 +357,11 @@ export class ModelLimit extends ModelStanding {
     return this.#limit.reset !== undefined || this.#limit.resetAfterMs !== undefined;
   }
 
+  /** A part may owe as much less as there are parts: they may be joined. */
+  get #owedMost(): bigint {
+    return MOST / BigInt(this.#part?.count ?? 1);
+  }
+
   get #nextResetMs(): number {
     return periodEnd(this.#limit, this.#period, this.epochMs, this.#calendar);
   }
@@ -365,6 +377,7 @@ export class ModelLimit extends ModelStanding {
     this.#taken = 0n;
     this.#toppedUp = 0n;
     this.#period = this.#begun();
+    this.#capacity = this.#inForce.capacity;
     this.#mark(atMs, this.#inForce.capacity, false);
   }
 

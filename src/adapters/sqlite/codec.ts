@@ -1,8 +1,9 @@
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
 import { NO_SLICES, SLICES_MAX, type Slice } from "../../domain/holds.ts";
+import type { QuotaMarks } from "../../domain/kinds/kind.ts";
 import { isSound } from "../../stored/bucket-record.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
-import type { Shape } from "../../stored/shape.ts";
+import { marksOf, type Shape } from "../../stored/shape.ts";
 
 /**
  * The part of a bucket that its shape does not tell, as stored: little-endian doubles, which hold every safe integer exactly.
@@ -83,7 +84,7 @@ export function decoded(
     const remainder = view.getFloat64(at + DOUBLE, true);
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
     at += PER_LIMIT * DOUBLE;
-    const quota = isQuota ? quotaAt(view, at) : undefined;
+    const quota = isQuota ? marksOf(quotaAt(view, at), past) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
     if (holdsSlots) held.push(view.getFloat64(at, true));
     const slices = holdsSlots ? slicesAt(view, at + DOUBLE) : past.slices;
@@ -112,7 +113,7 @@ export function decoded(
   return isSound(state, open) ? { state, open } : undefined;
 }
 
-function quotaAt(view: DataView, at: number): LimitState["quota"] {
+function quotaAt(view: DataView, at: number): QuotaMarks {
   const windowStartMs = view.getFloat64(at, true);
   return {
     windowStartMs: Number.isNaN(windowStartMs) ? undefined : windowStartMs,

@@ -24,6 +24,11 @@ export interface QuotaMarks {
    * operator began anew by hand, counted on from the instant at which the bucket was made or the quota got another rule.
    */
   readonly resets: number;
+  /**
+   * The capacity from which what was used is counted: used = this + topped up - left. Absent: the one in force. They differ where a
+   * window of a schedule opened or ended within the period; what a window cut off counts as used.
+   */
+  readonly countedFromMilli?: number;
 }
 
 /** Of a quota that was never used. */

@@ -176,7 +176,7 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
-  const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
+  const rebased = rebase(image.state, becomes, { ...at, install: undefined });
   const gone: Clause[] = [];
   const moves = amounts.flatMap(({ limit, milli }): Move[] => {
     if (bypass || closing.includes(limit)) return [];

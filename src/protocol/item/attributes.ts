@@ -88,6 +88,8 @@ export interface LimitNames {
   readonly wa: string;
   readonly tu: string;
   readonly rn: string;
+  /** From which capacity what was used is counted, where that is not the one in force; see `QuotaMarks.countedFromMilli`. */
+  readonly cf: string;
   readonly gc: string;
   readonly soft: string;
   /** 1: it is a shadow. */
@@ -148,6 +150,7 @@ export function namesOf(limit: string): LimitNames {
       ws: name("ws"),
       wa: name("wa"),
       tu: name("tu"),
+      cf: name("cf"),
       rn: name("rn"),
       gc: name("gc"),
       soft: name("soft"),

@@ -9,7 +9,21 @@ import { termsAt } from "../../domain/limit-state.ts";
 import { withMark } from "../../domain/mark-words.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
-import { BN, CFA, CFC, CFG, CFL, FRF, LW, limitNamesIn, namesOf, RF, SHARD_COUNT, UH } from "./attributes.ts";
+import {
+  BN,
+  CFA,
+  CFC,
+  CFG,
+  CFL,
+  FRF,
+  type LimitNames,
+  LW,
+  limitNamesIn,
+  namesOf,
+  RF,
+  SHARD_COUNT,
+  UH,
+} from "./attributes.ts";
 import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
 import { canonicalOf, canonicalOfSet, type Damaged, limitIn } from "./limit-words.ts";
@@ -165,13 +179,17 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     tokensMilli: numberOf(item, names.tk) ?? 0,
     // Under a refill period that was changed in place the fraction means nothing.
     remainder: carried && fr < terms.refillPeriodMs ? fr : 0,
-    quota: drips
-      ? undefined
-      : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
+    quota: drips ? undefined : quotaIn(item, names, topUpMilli),
     slices: slicesIn(item, names),
     part,
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
     resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,
   };
   return names.th in item ? withMark(held, item[names.th], epochMs, calendar) : held;
+}
+
+function quotaIn(item: Item, names: LimitNames, topUpMilli: number): LimitState["quota"] {
+  const quota = { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 };
+  const countedFromMilli = numberOf(item, names.cf);
+  return countedFromMilli === undefined ? quota : { ...quota, countedFromMilli };
 }

@@ -55,7 +55,11 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
   const item: Record<string, ItemValue> = { ...dialect.grantsOf(state) };
   const softMs = softUntilMs(state.epochMs);
   const zone = zoneOf(state.limits);
-  for (const limit of state.limits) Object.assign(item, encodedLimit(limit, softMs, zone));
+  for (const limit of state.limits) {
+    Object.assign(item, encodedLimit(limit, softMs, zone));
+    // The original begins periods and knows nothing of it: it would be that of a period before.
+    if (!dialect.notesTakes) delete item[namesOf(limit.name).cf];
+  }
   if (state.limits.some(({ remainder }) => remainder !== 0)) item[FRF] = state.epochMs;
   if (zone !== undefined) item[SCHED_TZ] = zone;
   if (vu !== undefined) item[VU] = vu;

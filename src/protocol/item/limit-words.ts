@@ -46,15 +46,16 @@ export function encodedLimit(
     item[names.wa] = quota.windowStartMs;
   }
   if (quota.topUpMilli !== 0) item[names.tu] = quota.topUpMilli;
+  if (quota.countedFromMilli !== undefined) item[names.cf] = quota.countedFromMilli;
   if (quota.resets !== 0) item[names.rn] = quota.resets;
   return item;
 }
 
 /** All attributes that a limit may have, but for its tokens, what is held of it, its counters and what was told of it. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, rn, gc, soft, sh, tz, ru, na } = names;
+  const { ct, cp, ra, rp, fr, sched, ws, wa, tu, cf, rn, gc, soft, sh, tz, ru, na } = names;
   const own = STORED.map(({ attribute }) => names[attribute]);
-  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, rn, gc, soft, sh, tz, ru, na];
+  return [ct, cp, ra, rp, fr, sched, ...own, ...names.ends, ws, wa, tu, cf, rn, gc, soft, sh, tz, ru, na];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */

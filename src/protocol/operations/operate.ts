@@ -198,7 +198,7 @@ function drawnFor(
     const ownParts = i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] }));
     const intent = { ...blankIntent(nowMs), install: { set, origin }, parts: ownParts };
     const becomes = (state: BucketState) => wanted.change(installed(state), own, atMs);
-    const rebased = rebase(image.state, becomes, { ...at, install: { set, origin } }, env.calendar);
+    const rebased = rebase(image.state, becomes, { ...at, install: { set, origin } });
     const step = writeRebased(image, rebased, intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
     // What a limit that refills steadily has room for depends on what it holds, so its tokens are pinned.

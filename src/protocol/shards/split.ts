@@ -12,6 +12,7 @@ import {
   findLimit,
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { sameAmount } from "../../domain/changed-limit.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import { sameRule, termsAt } from "../../domain/limit-state.ts";
@@ -100,7 +101,10 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
         return { limit: name, milli: -milli, whenShort: "owe" };
       });
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
-      const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
+      const becomes = (state: BucketState) => {
+        const before = complete(state);
+        return withCounts(withPastOf(partOf(before, part, topUps, env), joining, env), [before, ...joining]);
+      };
       const joined = going.filter(({ key }) => key.shard % count === shard).map(({ item }) => item);
       return resized(image, becomes, { moves, usage: countsOf(joined) }, atMs, env);
     }),
@@ -165,7 +169,7 @@ function resized(
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs, install: undefined }, env.calendar);
+  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs, install: undefined });
   const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
@@ -212,9 +216,28 @@ function partOf(
     const half = Math.floor(before / 2);
     const topUpMilli = topUps === "gets" ? half : topUps === "keeps" ? before - half : before + topUps(name);
     const terms = termsAt(limit, topUpMilli, state.epochMs, calendar, part);
-    return { ...held, terms, part, quota: quota === undefined ? undefined : { ...quota, topUpMilli } };
+    const marks = quota && { ...quota, topUpMilli };
+    if (marks?.countedFromMilli === undefined || typeof topUps === "function")
+      return { ...held, terms, part, quota: marks };
+    const given = Math.floor(marks.countedFromMilli / 2);
+    const countedFromMilli = topUps === "gets" ? given : marks.countedFromMilli - given;
+    return { ...held, terms, part, quota: { ...marks, countedFromMilli } };
   });
   return assembled({ ...state, limits }, calendar);
+}
+
+/** Shards that join count what was used of a quota from what all of them count it from. */
+function withCounts(state: BucketState, shards: readonly BucketState[]): BucketState {
+  const limits = state.limits.map((held) => {
+    const all = shards.flatMap((shard) => findLimit(shard, held.name) ?? []);
+    if (held.quota === undefined || all.every(({ quota }) => quota?.countedFromMilli === undefined)) return held;
+    const countedFromMilli = sum(
+      all,
+      ({ quota, terms }) => quota?.countedFromMilli ?? terms.capacityMilli - (quota?.topUpMilli ?? 0),
+    );
+    return { ...held, quota: { ...held.quota, countedFromMilli } };
+  });
+  return { ...state, limits };
 }
 
 /**
@@ -238,12 +261,13 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
 /**
  * A shard that joins another, by the rules of that one. They differ where one of them had heard of a limit's new rule when it was
  * left out: the window of a session is nothing that a calendar quota can go on with, and what a calendar quota spent is not full
- * because a session is closed.
+ * because a session is closed. Or one of them has heard of a quota's new amount: what was used stays used by either.
  */
 function byRulesOf(own: BucketState, joining: BucketState, calendar: Calendar): BucketState {
   const limits = joining.limits.map((held) => {
     const { limit } = findLimit(own, held.name) ?? held;
-    return sameRule(held.limit, limit) ? held : changedLimit(held, limit, joining.epochMs, calendar);
+    const isSame = sameRule(held.limit, limit) && (held.quota === undefined || sameAmount(held.limit, limit));
+    return isSame ? held : changedLimit(held, limit, joining.epochMs, calendar);
   });
   return assembled({ ...joining, limits }, calendar);
 }

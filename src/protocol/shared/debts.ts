@@ -1,4 +1,5 @@
 import { refilledMilli } from "../../bucket/level.ts";
+import { debtMaxMilli } from "../../bucket/share.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 import { namesOf, TTL } from "../item/attributes.ts";
@@ -7,7 +8,7 @@ import { keptUntilFromS } from "../item/ttl.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { debtsOf, type Low } from "../take/expiry.ts";
 import type { Env, Intent } from "../take/intent.ts";
-import { atLeast, debtMaxMilli, leastMilli } from "../take/moves.ts";
+import { atLeast, leastMilli } from "../take/moves.ts";
 
 // The original does not look at debts when it sets an expiry. On a table of our own nothing here does anything.
 
@@ -38,7 +39,9 @@ export function boundDebts(builder: WriteBuilder, { state }: Image, { readingMs,
     if (moves.some(({ limit }) => limit === held.name)) continue;
     const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
     const isOwing = held.tokensMilli + risen < 0;
-    const least = isOwing ? leastMilli(held.tokensMilli - held.terms.capacityMilli, -debtMaxMilli(held)) : 0 - risen;
+    const least = isOwing
+      ? leastMilli(held.tokensMilli - held.terms.capacityMilli, -debtMaxMilli(held.part))
+      : 0 - risen;
     boundDebt(builder, held, least, env);
     if (isOwing) low.push({ limit: held, lowMilli: least + risen });
   }

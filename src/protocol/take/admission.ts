@@ -1,3 +1,4 @@
+import { debtMaxMilli } from "../../bucket/share.ts";
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
 import { isHard } from "../../domain/limit.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
@@ -6,7 +7,6 @@ import { neededBy } from "./floors.ts";
 import { needsRebase } from "./forms.ts";
 import type { Env, Intent } from "./intent.ts";
 import { intentOf, type Job, newestOf } from "./job.ts";
-import { debtMaxMilli } from "./moves.ts";
 import { epochAfter, withLimitsAt } from "./rebase.ts";
 import { isStillHeld } from "./renew.ts";
 
@@ -89,7 +89,7 @@ function fitsIn(state: BucketState, left: Map<string, number>, job: Job, reading
     const there = left.get(name) ?? availableMilli(state, held, readingMs);
     left.set(name, there);
     // A debit may go into debt, as deep as it can be counted exactly.
-    return there >= (kind === "debit" && milli > 0 ? milli - debtMaxMilli(held) : neededBy(job, milli, held));
+    return there >= (kind === "debit" && milli > 0 ? milli - debtMaxMilli(held.part) : neededBy(job, milli, held));
   });
   if (!isEnough) return false;
   for (const { limit, milli } of amounts) left.set(limit, (left.get(limit) ?? 0) - milli);

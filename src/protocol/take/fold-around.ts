@@ -1,10 +1,15 @@
+import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { DEEP_MILLI, type Fold, HIGH_MILLI, newIn } from "./fold.ts";
-import { freed, isNeverCut, type Piece } from "./piece.ts";
+import type { Fold } from "./fold.ts";
+import { always, freed, isNeverCut, type Piece } from "./piece.ts";
+
+/** Deeper than any debt, and higher than any capacity. */
+export const DEEP_MILLI = -DEBT_MAX_MILLI;
+export const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
 
 /**
- * What a rebase does to each limit, like `foldsOf`, for one in which a limit goes by several rules in turn. A soft limit that is made hard, a session that begins or
- * does not, a limit that is forgotten and comes back: each leaves a step somewhere, and which of them is left at the end is not
+ * What a rebase does to each limit, like `foldsOf`, for one that brings other limits, or several in turn. A soft limit that is made hard, a session
+ * that begins or does not, a quota that keeps what was used, a limit that is forgotten and comes back: each leaves a step somewhere, and which of them is left at the end is not
  * seen at the ends. So it is asked around the tokens that the image has, how far the same becomes of them.
  */
 export function foldsAround(state: BucketState, rebased: (state: BucketState) => BucketState): readonly Fold[] {
@@ -18,6 +23,14 @@ export function foldsAround(state: BucketState, rebased: (state: BucketState) =>
     return { name, before, after, piece: pieceAround(tokensMilli, becomes) };
   });
   return [...folds, ...newIn(seen, state)];
+}
+
+/** Limits that the item lacks. */
+export function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
+  return seen.limits.flatMap((after): Fold[] => {
+    if (findLimit(state, after.name) !== undefined) return [];
+    return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
+  });
 }
 
 /** The widest run of tokens around some of which the same becomes: all rise alike, or all become the same. */

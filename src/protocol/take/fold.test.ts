@@ -14,7 +14,6 @@ const Kinds = limitMakers(calendar);
 
 interface Case {
   readonly state: BucketState;
-  readonly atMs: number;
   readonly anew: (state: BucketState) => BucketState;
 }
 
@@ -27,19 +26,21 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) =>
       const atMs = Math.max(readingMs, state.epochMs + 1);
       const anew = (one: BucketState) =>
         advanced(change === undefined ? one : bucketFor(one, change, readingMs, calendar), atMs, calendar);
-      return { state, atMs: readingMs, anew };
+      return { state, anew };
     }),
 );
 
 /** All pieces of one limit, found by asking at many levels and then on both sides of every edge that was found. */
-function piecesOf({ state, anew, atMs }: Case, name: string): Map<number, Fold> {
+function piecesOf({ state, anew }: Case, name: string): Map<number, Fold> {
   const held = findLimit(state, name) as LimitState;
+  // Each limit is treated by itself.
+  const alone = { ...state, limits: [held] };
   const { capacityMilli } = held.terms;
   const due = [-3, -1, 0, 1, 2].map((n) => n * capacityMilli).concat(held.tokensMilli, -1, 1, -9e12, 9e12);
   const found = new Map<number, Fold>();
   for (let x = due.pop(); x !== undefined; x = due.pop()) {
     if (found.has(x)) continue;
-    const fold = foldsOf(withTokens(state, name, x), anew, atMs, calendar).find((one) => one.name === name) as Fold;
+    const fold = foldsOf(withTokens(alone, name, x), anew).find((one) => one.name === name) as Fold;
     found.set(x, fold);
     for (const edge of [fold.piece.from, fold.piece.below]) if (edge !== undefined) due.push(edge, edge - 1, edge + 1);
     assert.ok(found.size < 60, "the edges never end");
@@ -94,13 +95,14 @@ test("a piece does to any tokens within its bounds what the domain does, to the 
         }
       }
     }),
-    { numRuns: 150 },
+    { numRuns: 30 },
   );
 });
 
-test("the pieces of a limit cover all tokens, without gap or overlap", () => {
+test("the pieces of a limit that stays the same cover all tokens, without gap or overlap", () => {
   fc.assert(
     fc.property(anyCase, (given) => {
+      fc.pre(given.anew(given.state).signature === given.state.signature);
       for (const { name, ...held } of given.state.limits) {
         if (isClosed({ name, ...held })) continue;
         const found = piecesOf(given, name);
@@ -117,7 +119,7 @@ test("the pieces of a limit cover all tokens, without gap or overlap", () => {
         for (const [i, piece] of pieces.entries()) if (i > 0) assert.equal(piece.from, pieces[i - 1]?.below);
       }
     }),
-    { numRuns: 100 },
+    { numRuns: 20 },
   );
 });
 
@@ -128,7 +130,7 @@ test("the debt of a soft limit that is made hard is forgiven, also a debt that w
   const change = { set: limitSet([hard]), origin: { asOfMs: 1, generation: null } };
   // A second brings one token: whoever owes at most that much owes nothing then.
   const anew = (one: BucketState) => bucketFor(one, change, 1_000, calendar);
-  const pieceAt = (x: number) => foldsOf(withTokens(state, "rpm", x), anew, 1_000, calendar)[0]?.piece as Piece;
+  const pieceAt = (x: number) => foldsOf(withTokens(state, "rpm", x), anew)[0]?.piece as Piece;
   for (const debt of [-1_001, -50_000, -8_000_000]) {
     const piece = pieceAt(debt);
     assert.equal(applied(piece, debt), 0);
@@ -146,7 +148,7 @@ test("a limit that goes in the very millisecond of its epoch is forgotten only w
   const state = bucketFor(undefined, { set: limitSet([rpm, tpm]), origin }, 0, calendar);
   const change = { set: limitSet([tpm]), origin: { asOfMs: 1, generation: null } };
   const anew = (one: BucketState) => advanced(bucketFor(one, change, 0, calendar), 1, calendar);
-  const fold = foldsOf(state, anew, 0, calendar).find(({ name }) => name === "rpm");
+  const fold = foldsOf(state, anew).find(({ name }) => name === "rpm");
   assert.equal(fold?.after, undefined);
   assert.ok(
     !isIn(fold?.piece as Piece, 9_999),

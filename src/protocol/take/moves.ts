@@ -1,4 +1,5 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
+import { debtMaxMilli } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import type { WriteTrace } from "../../ports/item-store.ts";
@@ -17,14 +18,9 @@ export function fitting(held: LimitState, levelMilli: number, move: Move): Move 
   const { milli } = move;
   if (move.whenShort === "refuse" && milli >= 0 && held.limit.soft !== true)
     return levelMilli < neededOf(move, held) ? "short" : move;
-  const isCounted = milli <= 0 || levelMilli - milli >= -debtMaxMilli(held);
+  const isCounted = milli <= 0 || levelMilli - milli >= -debtMaxMilli(held.part);
   if (isCounted) return { limit: move.limit, milli, whenShort: "owe" };
   return held.limit.soft ? "tooDeep" : "short";
-}
-
-/** What a limit may owe at most; of a part as much less as there are parts, so that they can be joined. */
-export function debtMaxMilli({ part }: LimitState): number {
-  return part === undefined ? DEBT_MAX_MILLI : Math.floor(DEBT_MAX_MILLI / part.count);
 }
 
 /** The higher of two bounds, among the exact numbers. */

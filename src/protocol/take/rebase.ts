@@ -28,7 +28,7 @@ export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
   const { calendar } = env;
   const atMs = epochAfter(image.state, readingMs);
   const becomes = (state: BucketState) => withLimitsAt(state, { install, readingMs, atMs }, calendar);
-  return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs, install }, calendar), intent, env);
+  return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs, install }), intent, env);
 }
 
 /** The next epoch of an item. It only grows, and strictly, so that an epoch pins everything that is stored relative to it. */
@@ -66,14 +66,14 @@ export function rebase(
   state: BucketState,
   becomes: (state: BucketState) => BucketState,
   { readingMs, atMs, install }: Pick<Intent, "readingMs" | "install"> & { readonly atMs: number },
-  calendar: Calendar,
 ): Rebased {
   const fromMs = Math.max(readingMs, state.epochMs);
   const unmet = install === undefined ? [] : unmetChanges(install.origin, state.origin);
   const [first] = unmet;
   const sinceMs = Math.min(fromMs, Math.max(first?.fromMs ?? fromMs, writtenMs(state)));
   const isEarlier = sinceMs < fromMs;
-  const folds = isEarlier || unmet.length > 1 ? foldsAround(state, becomes) : foldsOf(state, becomes, fromMs, calendar);
+  // What was changed and changed back is told by no signature.
+  const folds = isEarlier || unmet.length > 1 ? foldsAround(state, becomes) : foldsOf(state, becomes);
   return { atMs, folds, state: becomes(state), changedSinceMs: isEarlier ? sinceMs : undefined };
 }
 

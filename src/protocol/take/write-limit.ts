@@ -1,3 +1,4 @@
+import { debtMaxMilli } from "../../bucket/share.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import { marksAfterUse } from "../../domain/limit-kinds.ts";
@@ -9,7 +10,7 @@ import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
 import type { Fold } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
-import { debtMaxMilli, fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
+import { fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
 import type { Passed } from "./passed.ts";
 import type { Piece } from "./piece.ts";
 import { boundOverdrafts, overdraftsBy } from "./sides.ts";
@@ -75,7 +76,7 @@ export function writeTokens(
   const liftMilli = (isAdded ? piece.milli : 0) + risenMilli;
   // It is left as it is because it owes too much, so the condition says that it does.
   if (fits === "tooDeep" && (isAdded || refill !== undefined)) {
-    builder.where(tk, "<", (move?.milli ?? 0) - liftMilli - debtMaxMilli(after));
+    builder.where(tk, "<", (move?.milli ?? 0) - liftMilli - debtMaxMilli(after.part));
   }
   if (after.limit.soft && env.dialect.countsByHour) {
     const heldMilli = isAdded ? levelMilli : piece.milli + risenMilli;
@@ -113,7 +114,7 @@ export function writeTokens(
     return limit;
   }
   // A lower bound for the tokens: without one the expiry could not cover how long it takes until they are full again.
-  const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - liftMilli - debtMaxMilli(after));
+  const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - liftMilli - debtMaxMilli(after.part));
   if (isAdded) builder.where(tk, ">=", least);
   written.low.push({ limit, lowMilli: least + liftMilli - due.milli });
   return limit;
