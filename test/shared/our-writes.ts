@@ -111,10 +111,9 @@ function toldProblems(old: LimitReading, limit: LimitReading, net: number, given
     const reset = resetOf(name);
     const edgeMs = reset === undefined ? Number.NaN : calendar.previousReset(reset.cron, reset.tz ?? "UTC", toMs);
     const isReset = edgeMs > fromMs;
-    // By the numbers that were on the item at the edge; what is brought with it comes after.
-    const level = isReset
-      ? Math.min(old.shareMilli, limit.shareMilli)
-      : Math.min(old.brimMilli, isSame ? old.brimMilli : limit.brimMilli, old.tokensMilli);
+    // By the numbers that were on the item at the edge; what is brought with it comes after. What was used of a quota stays used.
+    const left = isReset ? old.shareMilli : Math.min(old.brimMilli, old.tokensMilli);
+    const level = old.isQuota ? left + limit.shareMilli - old.shareMilli : Math.min(left, limit.brimMilli);
     // Brought or not, what came back before its time may count as usage only.
     const isRight = limit.tokensMilli === level - net || (net < 0 && limit.tokensMilli === level);
     if (isRight) return [];
