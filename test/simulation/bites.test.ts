@@ -57,6 +57,7 @@ testMutants(FLOOR_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasFloors,
 
 const SHADOWS_CAUGHT_BY: Readonly<Record<string, number>> = {
   "a shadow that is asked without its floor": 40,
+  "charges that are published as they were asked for": 89,
   "a shadow that refuses": 26,
   "a lease that is not told what it passed by": 26,
 };

@@ -22,6 +22,7 @@ import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
 import type { Connection, Connector, MachineClock } from "./connection.ts";
+import type { EventLedger } from "./event-ledger.ts";
 import type { Journal } from "./journal.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation } from "./operation.ts";
@@ -40,6 +41,7 @@ export interface Surroundings {
   readonly truth: Truth;
   readonly mosts: MostLedger;
   readonly thresholds: ThresholdLedger;
+  readonly events: EventLedger;
   /** Grows whenever something happens that can make a client wait longer. */
   disturbances(): number;
 }
@@ -98,6 +100,7 @@ export class Client {
       random: random.fork(),
       events: {
         ...quietEvents,
+        ...around.events.channels(),
         refused: { active: true, publish: (event) => this.#refused(event) },
         threshold: { active: true, publish: (event) => this.#told(event) },
       },

@@ -1,7 +1,9 @@
 import type { Amount } from "../../src/domain/amounts.ts";
+import { EventPublisher } from "../../src/engine/event-publisher.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Clause, ItemStore, ItemWrite, TracePart } from "../../src/ports/item-store.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";
+import { without } from "./code-mutants.ts";
 import { heldOf, inBuckets, inScope, type Mutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
@@ -19,6 +21,15 @@ export const SHADOW_MUTANTS: Readonly<Record<string, Mutant>> = {
           return reply.kind === "applied" ? { ...answer, state: reply.state } : answer;
         }),
     })),
+  },
+
+  "charges that are published as they were asked for": {
+    layer: "code",
+    caughtAs: /events of .* come to \d+, and usage to \d+/,
+    spoil: () =>
+      without(EventPublisher.prototype, "consumed", function (this: EventPublisher, { bucket, take }: Claim) {
+        this.charged(bucket, take, "consume");
+      }),
   },
 
   "a shadow that lets by what fits": {

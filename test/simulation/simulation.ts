@@ -6,6 +6,7 @@ import { calendar } from "./calendar.ts";
 import { checkAbove, checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
 import { LONG_MS } from "./connection.ts";
+import { EventLedger } from "./event-ledger.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
 import { changePlans, changeTotals, furnishLevels } from "./level-stories.ts";
@@ -130,6 +131,7 @@ class Simulation {
       truth,
       mosts,
       thresholds,
+      events: new EventLedger(),
       disturbances: () => this.#ground.disturbances + truth.changes,
     };
   }
@@ -365,17 +367,32 @@ class Simulation {
       await this.#settled();
     }
     if (!this.#sound) return;
+    this.#checkEvents();
     await this.#checkUsage();
     await new Arrival(this.#around, this.#ground, this.#clients, () => this.#settled()).check((ms) => this.#pass(ms));
     await this.#checkSums();
     for (const problem of this.#ground.lastProblems()) journal.violation(problem);
     // Who crashes may die between the mark and the telling; who meets faults may tell later than this world ends.
-    const { profile } = this.#around;
-    const hasDied = profile.crashes || (journal.tally.crashes ?? 0) > 0;
-    const isCalm = profile.faultRate === 0 && !hasDied && this.#clients.every(({ faults }) => faults === 0);
     // A mark that is written beside its take may be outrun: of what refills, what is used by then is told.
-    const all = !isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
+    const all = !this.#isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
     for (const problem of this.#around.thresholds.problems(all)) journal.violation(problem);
+  }
+
+  /** Where nothing went wrong, what was published of tokens adds up to what was counted. */
+  #checkEvents(): void {
+    const { journal, events, profile } = this.#around;
+    const { usage } = this.#ground;
+    // Of slots that come back usage keeps what was used, and an event does not say what are slots.
+    if (usage === undefined || !this.#isCalm || profile.slots !== undefined) return;
+    journal.count("worlds whose events were added up");
+    for (const problem of events.problems(usage)) journal.violation(problem);
+  }
+
+  /** Nobody crashed, and no call failed. */
+  get #isCalm(): boolean {
+    const { profile, journal } = this.#around;
+    const hasDied = profile.crashes || (journal.tally.crashes ?? 0) > 0;
+    return profile.faultRate === 0 && !hasDied && this.#clients.every(({ faults }) => faults === 0);
   }
 
   async #checkUsage(): Promise<void> {

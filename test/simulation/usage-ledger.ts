@@ -94,6 +94,19 @@ export class UsageLedger {
     for (const limit of change.passed ?? []) add(`${limit} passed by`, 1000);
   }
 
+  /** What was counted in all hours of some entities, in millitokens by limit and bucket. */
+  net(isAsked: (entityId: string) => boolean): ReadonlyMap<string, bigint> {
+    const sums = new Map<string, bigint>();
+    for (const { entityId, resource, milli } of this.#hours.values()) {
+      for (const [what, counted] of isAsked(entityId) ? milli : []) {
+        // Behind a space stands what is counted beside the tokens of a limit.
+        const place = `${what} of ${entityId}/${resource}`;
+        if (!what.includes(" ")) sums.set(place, (sums.get(place) ?? 0n) + counted);
+      }
+    }
+    return sums;
+  }
+
   /** How long slots of a bucket were held is not known: its time was wrong. */
   doubtHeld({ id }: BucketKey): void {
     this.#untimed.add(id);
