@@ -337,10 +337,13 @@ test("the earliest instant is the first millisecond at which the take succeeds, 
         const limit = findLimit(state, name);
         assert.ok(limit !== undefined);
         const wanted = { limit: name, milli: thousandths(terms.capacityMilli, parts) };
-        const atMs = searchFor(limit, state.epochMs, wanted.milli, fromMs, calendar).atMs;
+        const { atMs, found } = searchFor(limit, state.epochMs, wanted.milli, fromMs, calendar);
         const neverMs = searchFor(limit, state.epochMs, terms.capacityMilli + 1, fromMs, calendar).atMs;
         assert.equal(neverMs, Number.POSITIVE_INFINITY);
-        if (!Number.isSafeInteger(atMs)) continue; // some 285,000 years ahead
+        assert.ok(atMs < Number.POSITIVE_INFINITY, `${name} is said never to be granted`);
+        // Some 285,000 years ahead: then it is when to ask again, and not later.
+        if (!found) assert.equal(takeFrom(asOf(state, atMs), [wanted], atMs), undefined);
+        if (!found || !Number.isSafeInteger(atMs)) continue;
         assert.ok(takeFrom(asOf(state, atMs), [wanted], atMs) !== undefined, `${name}: refused at ${atMs}`);
         assert.ok(atMs >= fromMs);
         if (atMs > fromMs)

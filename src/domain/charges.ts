@@ -99,7 +99,8 @@ export function chargesOf(
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
   checkMet(asked, chain, isCounted, rules, among);
-  if (!isTaken) throw nothingToTake(chain);
+  // What a total counts of its requests is taken with the first.
+  if (!isTaken && !(among.isFurther && chain.some(countsRequestsOfAll))) throw nothingToTake(chain);
   return charges;
 }
 
@@ -149,6 +150,10 @@ export function countedAmong<Bucket extends ChargedBucket>(of: Bucket, { isFurth
   if (!isFurther || of.bucket.resource !== TOTAL_RESOURCE) return of;
   const limits = of.charged.limits.filter((limit) => measureOf(limit) !== REQUESTS);
   return limits.length === of.charged.limits.length ? of : { ...of, limits, charged: limitSet(limits) };
+}
+
+function countsRequestsOfAll({ bucket, charged }: ChargedBucket): boolean {
+  return bucket.resource === TOTAL_RESOURCE && countsIn(charged, REQUESTS);
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);

@@ -13,6 +13,7 @@ import {
   isNever,
   LimitWalk,
   type SearchSteps,
+  SPAN_MAX_MS,
   UntouchedWalk,
   type Walk,
 } from "./search.ts";
@@ -165,6 +166,3 @@ function firstIn(
   }
   return late;
 }
-
-/** Some 1,100 years. The largest limits take longer to fill: their waits are when to ask again. */
-const SPAN_MAX_MS = 2 ** 45;

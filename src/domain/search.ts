@@ -143,9 +143,16 @@ export class LimitWalk extends AnyWalk {
     for (;;) {
       const fitsMs = this.#atMs + this.#elapsedMs();
       const nextMs = boundaryAfter(this.#at, this.#atMs, this.#calendar);
-      if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return { atMs: fitsMs, found: true };
+      if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return this.#reached(fitsMs);
       if (!this.#advance(nextMs)) return { atMs: nextMs, found: false };
     }
+  }
+
+  #reached(fitsMs: number): Found {
+    const { capacityMilli, refillAmountMilli } = this.#at.terms;
+    const isFillable = refillAmountMilli > 0 && hasRoom(capacityMilli, this.#demanded);
+    if (fitsMs < Number.POSITIVE_INFINITY || !isFillable) return { atMs: fitsMs, found: true };
+    return { atMs: this.#atMs + SPAN_MAX_MS, found: false };
   }
 
   /** By the terms in force, whose capacity says what must be left. */
@@ -166,6 +173,9 @@ export class LimitWalk extends AnyWalk {
     return true;
   }
 }
+
+/** Some 1,100 years. The largest limits take longer to fill, longer even than numbers go: their waits are when to ask again. */
+export const SPAN_MAX_MS = 2 ** 45;
 
 /** A limit that was never taken from: it is full in every window, so one that holds enough will do. */
 export class UntouchedWalk extends AnyWalk {

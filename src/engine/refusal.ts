@@ -11,7 +11,7 @@ import { withoutLast } from "../domain/holds.ts";
 import { kindOf } from "../domain/kinds/table.ts";
 import { capacityMaxMilli, isHard, type Limit } from "../domain/limit.ts";
 import { counting } from "../domain/measures.ts";
-import { hasRoom, isNever, SearchSteps, type Walk } from "../domain/search.ts";
+import { boughtUntil, hasRoom, isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value. */
@@ -143,7 +143,7 @@ function examined(observed: readonly ObservedBucket[], times: RefusalTimes, cale
   const steps = new SearchSteps(times.askedMs);
   const asked = observed.flatMap((bucket) => askedOf(bucket, calendar, steps));
   const statuses = asked.map((one) => statusOf(one, times, calendar));
-  return { statuses, ...firstFit(asked, times.askedMs) };
+  return { statuses, ...firstFit(asked, times.askedMs, calendar) };
 }
 
 /** Nothing was decided and nothing was seen: all there is to say is what was asked for. */
@@ -260,10 +260,10 @@ const CALENDAR_END_MS = 8_000_000_000_000_000;
 // Time can take away again what one limit needs while another is waited for. So the search goes round all limits until none
 // of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond, and where limits
 // never meet the steps that they share end it.
-function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: number; readonly last: number } {
+function firstFit(asked: readonly Asked[], nowMs: number, calendar: Calendar): Pick<Examined, "fitMs" | "last"> {
   const never = asked.findIndex(({ limit, bypass, ...demanded }) => !bypass && isNever(limit, demanded));
   if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
-  // It takes longer than numbers go, however long others have to be waited for.
+  // Its window never opens, however long others have to be waited for.
   const endless = asked.findIndex(({ walk, bypass }) => !bypass && walk.next(nowMs).atMs === Number.POSITIVE_INFINITY);
   if (endless >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: endless };
   let fitMs = nowMs;
@@ -273,12 +273,22 @@ function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: num
     for (const [i, { walk, bypass }] of asked.entries()) {
       if (bypass) continue;
       const { atMs, found } = walk.next(fitMs);
-      // What was bought has ended by then. Were another limit given back to, it might all have fitted before.
-      if (atMs === Number.POSITIVE_INFINITY && fitMs > nowMs) return { fitMs, last };
+      // What was bought has ended by then. Were another limit given back to, it might all have fitted before that end; then it is certain.
+      if (atMs === Number.POSITIVE_INFINITY && fitMs > nowMs) {
+        return { fitMs: Math.min(fitMs, boughtEndMs(asked, nowMs, calendar)), last };
+      }
       if (atMs > fitMs) [fitMs, last, moved] = [atMs, i, true];
       // Not within the steps of the search, or beyond the calendar.
       if (!found || atMs > CALENDAR_END_MS) return { fitMs, last };
     }
   }
   return { fitMs, last };
+}
+
+/** The first end of what was bought, of the limits that grant what is asked for by it alone. */
+function boughtEndMs(asked: readonly Asked[], nowMs: number, calendar: Calendar): number {
+  const ends = asked.map(({ state, limit, bypass, ...demanded }) =>
+    bypass || !isHard(limit.limit) ? undefined : boughtUntil(limit, demanded, Math.max(nowMs, state.epochMs), calendar),
+  );
+  return Math.min(...ends.map((end) => end?.atMs ?? Number.POSITIVE_INFINITY));
 }

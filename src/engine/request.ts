@@ -94,8 +94,9 @@ export function demandsOf(
   if (chain.length === 1 && entity.totals === undefined) {
     return [demandOf(entity, chargeOf(consume, entity, rules), entity.access === "bypass")];
   }
-  const buckets = withTotals(chain).map((link) => countedAmong(link, among));
-  const charges = chargesOf(askedBy(consume), buckets, rules, among);
+  const reached = withTotals(chain);
+  const charges = chargesOf(askedBy(consume), reached, rules, among);
+  const buckets = reached.map((link) => countedAmong(link, among));
   const last = buckets.findLastIndex(({ limits }) => limits.length > 0);
   const demands: Demand[] = [];
   for (let i = 0; i <= Math.max(0, last); i++) {

@@ -101,6 +101,13 @@ export function tellTotalsStories(openOne: (t: TestContext) => Promise<Opened>):
       ["calls", 49],
       ["rpd", 45],
     ]);
+    // A resource on which only the total counts: its request is that of the first.
+    const further = { entityId: "key", resource: "gpt-4", also: { net: {} } };
+    assert.deepEqual((await limiter.acquire(further)).resource("net").consumed, {});
+    await limiter.setLimits("key", [Limit.perDay("bytes", 9)], { resource: "net" });
+    await limiter.acquire({ ...further, also: { net: { requests: 1 } } });
+    assert.deepEqual((await held())[0], ["calls", 47]);
+    await assert.rejects(limiter.acquire({ ...further, entityId: "other" }), { code: "limits_missing" });
   });
 
   test("a rollback gives totals back, and a refusal by a total takes nothing from a level", async (t) => {

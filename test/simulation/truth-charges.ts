@@ -101,11 +101,12 @@ function summed(take: Asked["take"]): Asked["take"] {
   return [...sums];
 }
 
-/** Whether something is named that nothing counts, or nothing is charged at all. */
-export function isUncounted({ asked }: Part, chain: readonly Asked[]): boolean {
+/** Whether something is named that nothing counts, or nothing is charged at all; of a further resource its requests are, with the first. */
+export function isUncounted({ asked, isFurther }: Part, chain: readonly Due[]): boolean {
   const counted = new Set(chain.flatMap(({ counting }) => counting.map(countedBy)));
   const unknown = asked.some(([measure]) => measure !== "requests" && !counted.has(measure));
-  return unknown || chain.every(({ take }) => take.length === 0);
+  const isWithTheFirst = ({ resource, counting }: Due) => resource === "*" && countsIn(counting, "requests");
+  return unknown || (chain.every(({ take }) => take.length === 0) && !(isFurther && chain.some(isWithTheFirst)));
 }
 
 /** Whether more is asked of a level than one of its limits holds in any window, or can be; of totals, by all resources together. */

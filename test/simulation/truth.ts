@@ -5,7 +5,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { AskedBy } from "./most-ledger.ts";
 import { ToldSwitches } from "./told-switches.ts";
-import { type Asked, type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
+import { type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
 import {
   ALWAYS,
   accessScopes,
@@ -228,7 +228,7 @@ export class Truth {
   refuses(request: AcquireRequest, sinceMs: number): boolean {
     const parts = partsOf(request);
     return parts.some((part) => {
-      const walk = (id: string | undefined, path: readonly string[], counting: readonly Asked[]): boolean => {
+      const walk = (id: string | undefined, path: readonly string[], counting: readonly Due[]): boolean => {
         if (id === undefined || path.includes(id)) return isUncounted(part, counting);
         return this.#versions(id, part.resource, sinceMs).some((version) => {
           if (isTorn(version) || isAbove(parts, part, version, path.length > 0)) return true;
