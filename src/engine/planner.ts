@@ -88,8 +88,7 @@ export class Planner {
       }
       // Where only an answer of the store tells of changes, another process may have made some since they were read.
       if (!(error instanceof ValidationError)) throw error;
-      const unread =
-        this.#deps.scope.config.resolveSync === undefined ? notJustRead(chain, others, at.sinceRead) : NO_LINKS;
+      const unread = this.#knowsAtOnce() ? NO_LINKS : notJustRead(chain, others, at.sinceRead);
       if (unread.length > 0) {
         this.#parts.configCache.expire(unread);
         return "unsure";
@@ -154,6 +153,11 @@ export class Planner {
     if (neverIn(taken.refusal) === undefined) return taken;
     const unread = notJustRead(chain, others, sinceRead);
     return unread.length === 0 ? taken : { kind: "stale", buckets: unread.map(({ bucket }) => bucket) };
+  }
+
+  #knowsAtOnce(): boolean {
+    const { config } = this.#deps.scope;
+    return config.resolveSync !== undefined && config.generation() !== undefined;
   }
 
   isOutdated(levels: readonly ChainLink[]): boolean {

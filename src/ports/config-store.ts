@@ -17,7 +17,7 @@ export interface ConfigStore {
    */
   generation(): number | undefined;
   /** Asks for the generation of now, for stores that learn of a change by an answer only: `generation` tells it from then on. */
-  askGeneration?(): Promise<void>;
+  askGeneration?(): MaybePromise<void>;
   /**
    * Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone.
    * `consistent`: with every change that was answered before the call; otherwise a store may answer with what was a moment ago.

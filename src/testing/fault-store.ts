@@ -196,8 +196,10 @@ export class FaultStore implements Store {
   #configOf(inner: ConfigStore): ConfigStore {
     const { split = false, generationHidden = split, pause } = this.#options;
     const resolveSync = inner.resolveSync?.bind(inner);
+    const askGeneration = inner.askGeneration?.bind(inner);
     return {
       generation: () => (generationHidden ? undefined : inner.generation()),
+      ...(askGeneration === undefined ? {} : { askGeneration: () => this.#plain("look", askGeneration) }),
       resolve: (...args) => this.#plain("resolve", () => inner.resolve(...args)),
       ...(resolveSync === undefined || pause !== undefined
         ? {}

@@ -1,6 +1,6 @@
 import { testMutants } from "./catching.ts";
 import { CHANGE_MUTANTS } from "./change-mutants.ts";
-import { CODE_MUTANTS } from "./code-mutants.ts";
+import { CODE_MUTANTS, COUNTED_MUTANTS, QUESTION_MUTANTS, TOLD_OFF_MUTANTS } from "./code-mutants.ts";
 import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
@@ -34,9 +34,17 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 testMutants(
-  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS },
+  { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS, ...QUESTION_MUTANTS },
   { store: "memory", seedsMax: 400, caughtBy: CAUGHT_BY },
 );
+
+const OLD_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a question that does not ask whether anything changed": 26,
+  "an amount that is said never to fit by what is remembered": 38,
+};
+
+testMutants(COUNTED_MUTANTS, { store: "straight", seedsMax: 400, caughtBy: OLD_CAUGHT_BY });
+testMutants(TOLD_OFF_MUTANTS, { store: "conditional", seedsMax: 400, caughtBy: OLD_CAUGHT_BY });
 
 const THRESHOLDS_CAUGHT_BY: Readonly<Record<string, number>> = {
   "a threshold that is told twice": 18,

@@ -77,11 +77,10 @@ export function checkRejected(scene: Scene, request: AcquireRequest, error: unkn
     if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
     journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
   }
-  if (client.hidden || !(error instanceof ValidationError) || isTooLong(scene, request, error)) return;
+  if (!(error instanceof ValidationError) || isTooLong(scene, request, error)) return;
   journal.count("requests told off");
-  // Whoever can tell that configuration changed is not told off by what it was; once the store was asked, by what it was
-  // when the store answered.
-  if (truth.refuses(request, operation.asked > 0 ? operation.beganMs : clock.now())) return;
+  // Nobody is told off by configuration that was; once the store was asked, or configuration had to be read, by what it was then.
+  if (truth.refuses(request, operation.asked > 0 || client.hidden ? operation.beganMs : clock.now())) return;
   journal.violation(`${operation.name} was told off by old configuration: ${error.message}`);
 }
 

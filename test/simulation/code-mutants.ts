@@ -1,11 +1,17 @@
+import { ConfigCache } from "../../src/engine/config-cache.ts";
 import { DenyMemory } from "../../src/engine/deny-memory.ts";
 import { LeaseResource } from "../../src/engine/lease-resource.ts";
+import { Planner } from "../../src/engine/planner.ts";
+import type { Taken } from "../../src/engine/store-client.ts";
 import { WaitingRoom } from "../../src/engine/waiting.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
+import { RecordConfig } from "../../src/records/config.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** What was seen too long ago to be remembered. */
 export const TOO_OLD = /refuses as it was \d+ ms ago, and is remembered for \d+/;
+
+const OLD_ANSWER = /was answered by old configuration/;
 
 /** As long again as a process on conditional writes remembers what it saw. */
 export const LONGER_MS = 1_000;
@@ -35,6 +41,42 @@ export const CODE_MUTANTS: Readonly<Record<string, Mutant>> = {
         },
       );
     },
+  },
+};
+
+/** What is remembered answers where the store must be asked. */
+export const QUESTION_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a question that goes by what is remembered": {
+    layer: "code",
+    caughtAs: OLD_ANSWER,
+    spoil: () => {
+      const { chain } = ConfigCache.prototype;
+      return without(
+        ConfigCache.prototype,
+        "chain",
+        function (this: ConfigCache, ...[entityId, resource, nowMs, mode, how, since]: Parameters<typeof chain>) {
+          return chain.call(this, entityId, resource, nowMs, mode, since === undefined ? how : "any");
+        },
+      );
+    },
+  },
+};
+
+/** The same, where only the buckets of a request tell what changed. */
+export const TOLD_OFF_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "an amount that is said never to fit by what is remembered": {
+    layer: "code",
+    caughtAs: /was told off by old configuration/,
+    spoil: () => without(Planner.prototype, "certain", (taken: Taken) => taken),
+  },
+};
+
+/** The same, where the store counts its changes and is not asked how many there are. */
+export const COUNTED_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a question that does not ask whether anything changed": {
+    layer: "code",
+    caughtAs: OLD_ANSWER,
+    spoil: () => without(RecordConfig.prototype, "askGeneration", () => Promise.resolve()),
   },
 };
 

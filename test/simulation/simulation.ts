@@ -26,6 +26,7 @@ import {
   ZONES,
 } from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
+import { look, lookAfterChanges } from "./questions.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -376,6 +377,7 @@ class Simulation {
     // A mark that is written beside its take may be outrun: of what refills, what is used by then is told.
     const all = !this.#isCalm ? "none" : this.#ground.marking === "with the take" ? "everything" : "quotas";
     for (const problem of this.#around.thresholds.problems(all)) journal.violation(problem);
+    await lookAfterChanges(this.#around, this.#clients, this.#seed);
   }
 
   /** Where nothing went wrong, what was published of tokens adds up to what was counted. */
@@ -435,7 +437,7 @@ const STORIES: Readonly<Record<StoryName, Story>> = {
   body: stories.holdLeaseInBody,
   sync: stories.holdLeaseSync,
   greedy: stories.takeAllThereIs,
-  look: stories.look,
+  look,
   limits: stories.changeLimits,
   entities: stories.changeEntities,
   policies: stories.changePolicies,

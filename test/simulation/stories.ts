@@ -12,7 +12,7 @@ import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { checkClosed, checkGranted, checkNamed, checkNever, checkRejected, checkUntouched } from "./checks.ts";
 import { settleWithTotals, work, workStep } from "./lease-work.ts";
-import { drawOptions, drawPlan, lookAtTotals, withTotals } from "./level-stories.ts";
+import { drawOptions, drawPlan, withTotals } from "./level-stories.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
@@ -209,18 +209,6 @@ async function askOnceMore({ client }: Scene, request: AcquireRequest): Promise<
 
 /** A little longer than any process on conditional writes remembers a refusal. */
 const REMEMBERED_MS = 1_010;
-
-/** Looks without taking. */
-export const look: Story = async (scene) => {
-  const { client, random, around } = scene;
-  const request = drawRequest(scene);
-  for (const { limit, available, capacity } of await client.limiter.available(request)) {
-    if (available > capacity) around.journal.violation(`${available} of ${limit} are available of ${capacity}`);
-  }
-  if (around.profile.levels !== undefined) await lookAtTotals(scene);
-  if (random.chance(0.5)) await client.limiter.timeUntilAvailable(request);
-  if (random.chance(0.5)) await client.limiter.explain(request);
-};
 
 /** Changes limits at one of the four levels, or takes them away. */
 export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile, truth, journal } }) => {
