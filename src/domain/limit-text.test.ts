@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { ValidationError } from "./errors.ts";
-import { type Limit, limitMakers, termsOf } from "./limit.ts";
 import { limitOfText, textOfLimit } from "./limit-text.ts";
-import { effectiveTerms } from "./schedule.ts";
 
 const calendar = createCalendar();
 const drip = (name: string, refillAmount: number, refillPeriodMs: number, capacity = refillAmount) => ({
@@ -109,6 +106,14 @@ test("what is left over is an error that names the text", () => {
     "rpm:10/min:20:30",
     "rpm:10,sft",
     "rpm:10,soft,soft",
+    "rpm:10,soft,extra",
+    "rpm:10,soft,",
+    "rpm:10,shadow,foo",
+    "rpm:10,soft,shaddow",
+    "parallel:10@60s,shadow,foo",
+    "rpm:10,reset=daily,foo",
+    "rpm:10,counts=tpm,foo",
+    "rpm:10,notify=80,foo",
     "rpm:10,reset=monthly,after=5h",
     "rpm:10/min,reset=monthly",
     "rpm:10:20,after=5h",
@@ -142,73 +147,6 @@ test("what is left over is an error that names the text", () => {
   ]) {
     assert.throws(() => limitOfText(text, calendar), ValidationError, text);
   }
-});
-
-const crons = fc.constantFrom("* 9-17 * * 1-5", "0,30 1-2 * * *", "* * 1 * *", "*/5 * * * *", "0 0 1 * *");
-const tokens = fc.integer({ min: 1, max: 9_000_000_000 });
-const periods = fc.integer({ min: 1, max: 1_000_000 }).map((seconds) => seconds * 1000);
-const scales = fc.integer({ min: 1, max: 5_000 }).map((perMille) => perMille / 1000);
-const zones = fc.constantFrom("UTC", "Europe/Berlin");
-const make = limitMakers(calendar);
-
-const limits: fc.Arbitrary<Limit> = fc
-  .record({
-    kind: fc.constantFrom("drip", "calendar", "session", "concurrent"),
-    slots: fc.integer({ min: 1, max: 1_000_000 }),
-    hold: fc.integer({ min: 1, max: 86_400 }),
-    name: fc.constantFrom("a", "usd"),
-    capacity: tokens,
-    refillAmount: tokens,
-    refillPeriodMs: periods,
-    soft: fc.boolean(),
-    tz: zones,
-    cron: crons,
-    counts: fc.constantFrom("a", "requests", "tz", "when"),
-    windows: fc.array(
-      fc.record(
-        { cron: crons, scale: scales, capacity: tokens, refillAmount: tokens, refillPeriodMs: periods },
-        { requiredKeys: ["cron", "capacity"] },
-      ),
-      { maxLength: 3 },
-    ),
-  })
-  .map(
-    ({ kind, slots, hold, name, counts, capacity: tokens, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
-      const capacity = kind === "concurrent" ? slots : tokens;
-      const schedule = windows.map((given) => {
-        const { scale, ...absolute } = given;
-        if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
-        return kind === "drip"
-          ? { ...absolute, tz }
-          : { cron: given.cron, capacity: Math.min(capacity, given.capacity), tz };
-      });
-      const rest = { soft, schedule, counts };
-      if (kind === "drip") return make.custom(name, { capacity, refillAmount, refillPeriodMs, ...rest });
-      if (kind === "calendar") return make.quota(name, capacity, { reset: { cron, tz }, ...rest });
-      if (kind === "concurrent") return make.concurrent(name, capacity, { holdMs: hold * 1000, ...rest });
-      return make.quota(name, capacity, { resetAfterMs: refillPeriodMs, ...rest });
-    },
-  );
-
-test("what is printed for a limit is read as a limit of the same terms in every window", () => {
-  fc.assert(
-    fc.property(limits, (limit) => {
-      const read = limitOfText(textOfLimit(limit), calendar);
-      const { schedule: _, ...plain } = limit;
-      const { schedule: __, ...plainRead } = read;
-      assert.deepEqual(plainRead, plain);
-      const windows = (each: Limit) =>
-        (each.schedule ?? []).map((entry) => [
-          entry.cron,
-          entry.tz,
-          effectiveTerms(termsOf(each), [entry], () => true),
-        ]);
-      assert.deepEqual(windows(read), windows(limit));
-      // And from then on it stays as it is.
-      assert.equal(textOfLimit(read), textOfLimit(limit));
-    }),
-    { numRuns: 300 },
-  );
 });
 
 test("a text that is wrong in one part names that part and what it may be", () => {

@@ -1,6 +1,7 @@
 import { amountOfText } from "./amount-text.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import type { KindText } from "./kinds/kind.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { notifyAtOf } from "./limit-numbers.ts";
@@ -24,29 +25,27 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
-  if (terms.includes(HOLD_MARK)) return slotsOf(name, spec, terms, said, calendar);
-  const base = terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : baseOf(spec, terms);
+  const slots = terms.includes(HOLD_MARK) ? checked(spec, slotsOfText(terms)) : undefined;
+  const base: Terms =
+    slots ?? (terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : (checked(spec, termsOf(terms)) as Terms));
   const tz = said.tz ?? TZ_DEFAULT;
   const kinds = TEXTS.filter(({ word }) => said.own.has(word));
   const [fields] = kinds.map(({ word, read }) => read(said.own.get(word) ?? "", tz));
   if (typeof fields === "string") throw invalid(spec, fields);
-  const make = limitMakers(calendar);
   const isQuota = kinds.length > 0;
+  if (slots !== undefined && isQuota) {
+    const [{ word }] = kinds as [KindText];
+    throw invalid(
+      spec,
+      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
+    );
+  }
   if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
     throw invalid(spec, `a quota (${wordList(TEXTS)}) has neither period nor burst; give its capacity alone`);
   }
   if (said.tz !== undefined && !kinds.some(({ hasZone }) => hasZone) && said.windows.length === 0) {
     throw invalid(spec, "tz= is the zone of reset= and when=, and neither is given; give one, or leave it out");
   }
-  const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
-  const measure = said.counts === undefined ? {} : { counts: said.counts };
-  const kind = {
-    ...measure,
-    ...(said.soft ? { soft: true } : {}),
-    ...(said.shadow ? { shadow: true } : {}),
-    ...(schedule.length === 0 ? {} : { schedule }),
-    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
-  };
   if (kinds.length > 1) {
     const [one = "", other = ""] = kinds.map(({ word }) => word);
     throw invalid(
@@ -54,34 +53,23 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
       `it has ${one}= and ${other}=; a quota resets by the calendar or after its first use, not both: give one`,
     );
   }
-  // The one field that is there, whichever it is.
-  if (fields !== undefined) return make.quota(name, base.amount, { ...(fields as { reset: Reset }), ...kind });
-  const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
-  return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...kind });
-}
-
-/** What `10@60s` and its words say: at most 10 at once, each for 60 s unless it is given back or renewed. */
-function slotsOf(name: string, spec: string, terms: string, said: Words, calendar: CronCheck): Limit {
-  const slots = slotsOfText(terms);
-  if (typeof slots === "string") throw invalid(spec, slots);
-  const [word] = said.own.keys();
-  if (word !== undefined) {
-    throw invalid(
-      spec,
-      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
-    );
-  }
-  if (said.tz !== undefined && said.windows.length === 0) {
-    throw invalid(spec, "tz= is the zone of when=, which is not given; give one, or leave it out");
-  }
-  const tz = said.tz ?? TZ_DEFAULT;
-  const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota: true, tz }));
-  return limitMakers(calendar).concurrent(name, slots.amount, {
-    holdMs: slots.holdMs,
+  const schedule = said.windows.map((window) =>
+    windowOf(spec, window, { hasRate: !isQuota && slots === undefined, tz }),
+  );
+  // What a limit of any kind may have.
+  const options = {
     ...(said.counts === undefined ? {} : { counts: said.counts }),
     ...(said.soft ? { soft: true } : {}),
+    ...(said.shadow ? { shadow: true } : {}),
     ...(schedule.length === 0 ? {} : { schedule }),
-  });
+    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
+  };
+  const make = limitMakers(calendar);
+  if (slots !== undefined) return make.concurrent(name, slots.amount, { holdMs: slots.holdMs, ...options });
+  // The one field that is there, whichever it is.
+  if (fields !== undefined) return make.quota(name, base.amount, { ...(fields as { reset: Reset }), ...options });
+  const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
+  return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...options });
 }
 
 /** `rpm:1000/min:1500,soft`. */
@@ -112,7 +100,7 @@ export function specOfLimit(limit: Limit): string {
       const value = written(limit);
       return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
     }),
-    ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
+    ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
     ...(counts === undefined ? [] : [`counts=${counts}`]),
     ...(notifyAt === undefined ? [] : [`notify=${notifyAt.join("/")}`]),
@@ -121,6 +109,8 @@ export function specOfLimit(limit: Limit): string {
 
 /** Words of a limit's text that take a value. */
 export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
+
+const WORDS_REMEDY = `any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
 const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
@@ -145,6 +135,8 @@ function wordsIn(spec: string, words: readonly string[]): Words {
     const at = word.indexOf("=");
     const value = word.slice(at + 1).trim();
     const key = at < 0 ? word.trim() : word.slice(0, at);
+    const comma = at < 0 ? key.indexOf(",") : -1;
+    if (comma >= 0) throw invalid(spec, `"${key.slice(comma)}" is left over; give ${WORDS_REMEDY}`);
     switch (key) {
       case "soft":
         once(said.soft, "soft");
@@ -193,10 +185,18 @@ interface Terms {
   readonly burst?: number;
 }
 
+/** Stands in a window for an amount that is as outside. */
+const AS_OUTSIDE = "-";
+
+interface WindowTerms {
+  readonly amount: number | typeof AS_OUTSIDE;
+  readonly periodMs?: number;
+  readonly burst?: number | typeof AS_OUTSIDE;
+}
+
 /** What money says. A period of it is the reset of a quota, as if it were written as the word. */
 function moneyIn(spec: string, text: string, { own }: Words): Terms {
-  const money = moneyOfText(text);
-  if (typeof money === "string") throw invalid(spec, money);
+  const money = checked(spec, moneyOfText(text));
   const [word] = own.keys();
   if (money.reset === undefined && word === undefined) throw invalid(spec, MONEY_ALONE);
   if (money.reset !== undefined) {
@@ -206,26 +206,19 @@ function moneyIn(spec: string, text: string, { own }: Words): Terms {
   return { amount: money.amount };
 }
 
-function baseOf(spec: string, text: string): Terms {
-  const terms = termsOf(text);
-  if (typeof terms === "string") throw invalid(spec, terms);
-  return terms;
-}
-
-/** What `AMOUNT[/PERIOD][:BURST]` says, or which part of it is wrong. */
-function termsOf(text: string): Terms | string {
+/** What `AMOUNT[/PERIOD][:BURST]` says, or which part of it is wrong. `kept`: what may stand for an amount that is not given. */
+function termsOf(text: string, kept?: typeof AS_OUTSIDE): WindowTerms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
-  if (match === null) {
-    return `give AMOUNT[/PERIOD][:BURST], then any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
-  }
+  if (match === null) return `give AMOUNT[/PERIOD][:BURST], then ${WORDS_REMEDY}`;
   const [, first = "", perPeriod, most] = match;
-  const amount = amountOfText(first);
+  const amountOf = (part: string) => (part === kept ? kept : amountOfText(part));
+  const amount = amountOf(first);
   if (amount === undefined) return amountProblem("amount", first);
   const period = perPeriod === undefined ? undefined : periodMs(perPeriod);
   if (perPeriod !== undefined && period === undefined) {
     return `the period is "${perPeriod}"; give AMOUNT/PERIOD with s, min, h or day (5min, 2hours too), such as ${first}/min`;
   }
-  const burst = most === undefined ? undefined : amountOfText(most);
+  const burst = most === undefined ? undefined : amountOf(most);
   if (most !== undefined && burst === undefined) return amountProblem("burst", most);
   return {
     amount,
@@ -244,7 +237,7 @@ function amountProblem(what: string, text: string): string {
 function windowOf(
   spec: string,
   text: string,
-  { isQuota, tz }: { readonly isQuota: boolean; readonly tz: string },
+  { hasRate, tz }: { readonly hasRate: boolean; readonly tz: string },
 ): ScheduleEntry {
   const tokens = text.split(/\s+/);
   const change = tokens[5];
@@ -256,24 +249,25 @@ function windowOf(
   }
   const cron = tokens.slice(0, 5).join(" ");
   if (/^x\d+(\.\d+)?$/.test(change)) return { cron, tz, scale: Number(change.slice(1)) };
-  const terms = change.startsWith(MONEY_MARK) ? windowMoney(change, isQuota) : termsOf(change);
+  const terms = change.startsWith(MONEY_MARK)
+    ? windowMoney(change, !hasRate)
+    : termsOf(change, hasRate ? AS_OUTSIDE : undefined);
   if (typeof terms === "string") {
     throw invalid(spec, `when=${text} ends in "${change}"; give xSCALE or AMOUNT[/PERIOD][:BURST]: ${terms}`);
   }
   const { amount, periodMs: refillPeriodMs, burst = amount } = terms;
-  if (!isQuota) {
-    return {
-      ...{ cron, tz, refillAmount: amount, capacity: burst },
-      ...(refillPeriodMs === undefined ? {} : { refillPeriodMs }),
-    };
-  }
-  if (terms.periodMs !== undefined || terms.burst !== undefined) {
+  if (!hasRate && (refillPeriodMs !== undefined || terms.burst !== undefined)) {
     throw invalid(
       spec,
       `when=${text}: the window of a quota, or of slots, has neither period nor burst; give its capacity alone`,
     );
   }
-  return { cron, tz, capacity: amount };
+  return {
+    ...{ cron, tz },
+    ...(!hasRate || amount === AS_OUTSIDE ? {} : { refillAmount: amount }),
+    ...(burst === AS_OUTSIDE ? {} : { capacity: burst }),
+    ...(refillPeriodMs === undefined ? {} : { refillPeriodMs }),
+  };
 }
 
 /** What the window of a quota says in money, or why it cannot. */
@@ -284,13 +278,19 @@ function windowMoney(change: string, isQuota: boolean): Terms | string {
   return isQuota ? "the window of a quota has no period; give its capacity alone" : MONEY_ALONE;
 }
 
-// A window may leave terms as they are, which a text cannot say: it says what they then are.
-function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
-  if (entry.scale !== undefined) return `x${entry.scale}`;
-  const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
-  if (isQuota) return isMoney(base.name) && base.holdMs === undefined ? moneyText(capacity) : amountText(capacity);
+function windowText({ scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry, base: Limit): string {
+  if (scale !== undefined) return `x${scale}`;
+  const isMoneyQuota = isMoney(base.name) && base.holdMs === undefined;
+  if (formOf(base) !== undefined) return (isMoneyQuota ? moneyText : amountText)(capacity ?? base.capacity);
   const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
-  return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
+  const [amount, burst] = [refillAmount, capacity].map((each) => (each === undefined ? AS_OUTSIDE : amountText(each)));
+  return `${amount}${period}${burst === amount ? "" : `:${burst}`}`;
+}
+
+/** What was read; throws what is wrong with it. */
+function checked<Read>(spec: string, read: Read | string): Read {
+  if (typeof read === "string") throw invalid(spec, read);
+  return read;
 }
 
 function invalid(text: unknown, what: string): ValidationError {

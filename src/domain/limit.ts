@@ -243,7 +243,8 @@ function checkLimit<Name extends string, Measure extends string>(
     );
   }
   if (limit.counts !== undefined) checkMeasure(limit.counts);
-  const base = { name, capacity, refillAmount, refillPeriodMs };
+  // Nothing drips into what resets: its period means nothing, and is the same for all.
+  const base = { name, capacity, refillAmount, refillPeriodMs: resets ? 1_000 : refillPeriodMs };
   const schedule =
     limit.schedule === undefined ? undefined : checkSchedule({ ...base, most }, limit.schedule, resets, calendar);
   const notifyAt = limit.notifyAt === undefined ? undefined : checkNotifyAt(name, limit.notifyAt);

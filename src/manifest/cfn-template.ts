@@ -4,6 +4,7 @@ import {
   type EntityValue,
   type LimitsValue,
   limitsOfValue,
+  type Piece,
   type PlanValue,
 } from "../domain/piece.ts";
 import { limitTerms, memberIn } from "./document.ts";
@@ -41,14 +42,14 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
   for (const { piece, value } of pieces) {
     const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
     if (what === "plan") plans[planId] = { ...planProperties(value as PlanValue), ...plans[planId] };
+    else if (what === "entity")
+      entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
     else if (level === "plan") {
       const levels = memberIn(memberIn(plans, planId), "Resources");
       Object.assign(memberIn(levels, resource), levelProperty(what, value));
     } else if (level === "planDefault" || level === "planTotal") {
       Object.assign(memberIn(plans, planId), levelProperty(what, value));
     } else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), levelProperty(what, value));
-    else if (what === "entity")
-      entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
     else if (level === "system" || level === "systemTotal") Object.assign(system, levelProperty(what, value));
     else if (level === "resource") Object.assign(memberIn(resources, resource), levelProperty(what, value));
     else {
@@ -64,7 +65,7 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
   };
 }
 
-function levelProperty(what: DeclaredPiece["piece"]["what"], value: unknown): Json {
+function levelProperty(what: Exclude<Piece["what"], "plan" | "entity">, value: unknown): Json {
   switch (what) {
     case "limits":
     case "totals": {
@@ -82,8 +83,10 @@ function levelProperty(what: DeclaredPiece["piece"]["what"], value: unknown): Js
       return { Disabled: value === "bypass" ? "bypass" : value === "disabled" };
     case "cascade":
       return { Cascade: value };
-    default:
+    case "onUnavailable":
       return { OnUnavailable: value };
+    case "usageKeptDays":
+      return { UsageKeptDays: value };
   }
 }
 

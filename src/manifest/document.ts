@@ -81,16 +81,7 @@ function planMembers(id: string, { name, metadata }: PlanValue): Json {
 }
 
 function limitMembers(limits: readonly Limit[]): Json {
-  return Object.fromEntries(limits.map((limit) => [limit.name, limitMember(limit)]));
-}
-
-/** A text where that says all of it; windows that leave some terms as they are need a map. */
-function limitMember(limit: Limit): unknown {
-  const isPlain = (limit.schedule ?? []).every(
-    ({ scale, capacity, refillAmount }) =>
-      scale !== undefined || (capacity !== undefined && (refillAmount !== undefined || limit.refillAmount === 0)),
-  );
-  return isPlain ? specOfLimit(limit) : limitTerms(limit);
+  return Object.fromEntries(limits.map((limit) => [limit.name, specOfLimit(limit)]));
 }
 
 /** Every field of a limit under its name in a manifest. */

@@ -69,7 +69,12 @@ const TOTALS: Names = {
   TotalsInherit: ["totals_inherit", "boolean"],
   TotalsAppliesTo: ["totals_applies_to", "text"],
 };
-const SYSTEM: Names = { OnUnavailable: ["on_unavailable", "text"], ...SET, ...TOTALS };
+const SYSTEM: Names = {
+  OnUnavailable: ["on_unavailable", "text"],
+  UsageKeptDays: ["usage_kept_days", "number"],
+  ...SET,
+  ...TOTALS,
+};
 const PLAN: Names = {
   Name: ["name", "text"],
   Metadata: ["metadata", "texts"],

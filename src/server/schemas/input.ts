@@ -67,7 +67,7 @@ export const limit = z
       "A limit: it drips, it resets, or it is held (so many at once). Whole tokens; periods and holds are whole seconds, in ms.",
   });
 
-const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", {
+const limitInput = z.union([limit, z.string().max(16_384)]).openapi("LimitInput", {
   description:
     "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`, `parallel:10@60s`.",
 });
