@@ -96,7 +96,7 @@ const KEY_USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateD
  * shards that were joined.
  */
 function acquiring(namespaceId: string, tableArn: Text): readonly Statement[] {
-  const own = ["BUCKET#*", "ENTITY#*", "RESOURCE#*", "SYSTEM#"].map((key) => `${namespaceId}/${key}`);
+  const own = ["BUCKET#*", "ENTITY#*", "PLAN#*", "RESOURCE#*", "SYSTEM#"].map((key) => `${namespaceId}/${key}`);
   return [
     allowed("ReadLimits", READS, [tableArn], [...own, REGISTRY]),
     allowed("TakeTokens", WRITES, [tableArn], [`${namespaceId}/BUCKET#*`]),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { RateLimiter } from "../../src/entry/index.ts";
 import {
   documentOf,
   functionStatements,
@@ -10,7 +11,7 @@ import {
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import type { Passage } from "../dynamodb/fault-proxy.ts";
 import { type Access, allows, isAllowed as decides, type Principal, patternsFor } from "./policy-evaluator.ts";
-import { PolicyGround } from "./policy-stories.ts";
+import { methodsOf, PolicyGround } from "./policy-stories.ts";
 import { accessesOf, INDEXES, TABLE } from "./recorded-calls.ts";
 import { secondOpinion } from "./second-evaluator.ts";
 
@@ -62,14 +63,17 @@ await describeDynamo("least privilege", (dynamodb) => {
   }, async (t) => {
     const ground = await PolicyGround.open(dynamodb, t);
     const tenant: Principal = { tags: { zael_namespace_id: ground.namespaceId } };
+    const overseer = await ground.overseer();
     const acquirer = await ground.acquirer();
     const reader = await ground.reader();
-    const overseer = await ground.overseer();
     const tenantAdministrator = await ground.tenantAdministrator();
     const administrator = await ground.administrator();
     const aggregator = await ground.aggregator();
     const provisioner = await ground.provisioner();
     const service = await ground.service();
+    const methods = methodsOf(RateLimiter.prototype).filter((name) => !ground.called.has(name));
+    // A table cannot answer synchronously, and the stories open the namespace that they are about.
+    assert.deepEqual(methods, ["namespace", "tryAcquireSync"], "methods of a limiter that no story calls");
     const kinds: readonly (readonly [PolicyName, readonly (readonly Passage[])[], Principal])[] = [
       ["acquire", [acquirer], NOBODY],
       ["namespaceAcquire", [acquirer], tenant],
@@ -188,7 +192,7 @@ test("who acquires writes buckets, their sheets and operations, and neither limi
       isAllowed(policyDocument(name, PLACE), { action: `dynamodb:${action}`, resource: TABLE, keys: [key] }, principal);
     for (const action of ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"]) {
       assert.equal(may(action, "abc/BUCKET#k#r#0"), true);
-      for (const key of ["abc/ENTITY#k", "abc/RESOURCE#r", "abc/SYSTEM#", "abc/AUDIT#k", "_/SYSTEM#"]) {
+      for (const key of ["abc/ENTITY#k", "abc/PLAN#p", "abc/RESOURCE#r", "abc/SYSTEM#", "abc/AUDIT#k", "_/SYSTEM#"]) {
         assert.equal(may(action, key), false, `${name} ${action} ${key}`);
       }
     }
@@ -203,7 +207,12 @@ test("who acquires writes buckets, their sheets and operations, and neither limi
 
 /** The table of the design, row by row: policy, actions, where, keys. */
 const DESIGN: readonly (readonly [PolicyName, string, "table" | "both", readonly string[] | "any"])[] = [
-  ["acquire", "GetItem BatchGetItem", "table", ["*/BUCKET#*", "*/ENTITY#*", "*/RESOURCE#*", "*/SYSTEM#", "_/SYSTEM#"]],
+  [
+    "acquire",
+    "GetItem BatchGetItem",
+    "table",
+    ["*/BUCKET#*", "*/ENTITY#*", "*/PLAN#*", "*/RESOURCE#*", "*/SYSTEM#", "_/SYSTEM#"],
+  ],
   ["acquire", "PutItem UpdateItem DeleteItem ConditionCheckItem", "table", ["*/BUCKET#*"]],
   ["acquire", "PutItem", "table", ["*/REFUSED#*"]],
   ["full", "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem", "both", "any"],
@@ -214,7 +223,7 @@ const DESIGN: readonly (readonly [PolicyName, string, "table" | "both", readonly
     "namespaceAcquire",
     "GetItem BatchGetItem",
     "table",
-    ["{ns}/BUCKET#*", "{ns}/ENTITY#*", "{ns}/RESOURCE#*", "{ns}/SYSTEM#", "_/SYSTEM#"],
+    ["{ns}/BUCKET#*", "{ns}/ENTITY#*", "{ns}/PLAN#*", "{ns}/RESOURCE#*", "{ns}/SYSTEM#", "_/SYSTEM#"],
   ],
   ["namespaceAcquire", "PutItem UpdateItem DeleteItem ConditionCheckItem", "table", ["{ns}/BUCKET#*"]],
   ["namespaceAcquire", "PutItem", "table", ["{ns}/REFUSED#*"]],

@@ -19,6 +19,7 @@ const TIMEOUT_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const two = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 100_000)];
 const KEY = { entityId: "key", resource: "api" } as const;
+const PLANNED = { entityId: "planned", resource: "api" } as const;
 const CHILD = { entityId: "child", resource: "api" } as const;
 const consume = { rpm: 1, tpm: 10 } as const;
 
@@ -29,6 +30,8 @@ export class PolicyGround {
   readonly #table: string;
   namespaceId = "";
   nowMs = START_MS;
+  /** Every method of a limiter that a story has called. */
+  readonly called = new Set<string>();
 
   private constructor(dynamodb: DynamodbLocal, t: TestContext, table: string) {
     this.#dynamodb = dynamodb;
@@ -50,6 +53,10 @@ export class PolicyGround {
     await tenant.createEntity({ id: "project" });
     await tenant.createEntity({ id: "child", parentId: "project", cascade: true });
     await tenant.setLimits("key", two, { resource: "api" });
+    await tenant.createPlan({ id: "gold" });
+    await tenant.setPlanLimits("gold", two);
+    await tenant.createEntity({ id: "planned", parentId: "project", planId: "gold" });
+    await tenant.setTotals("project", [Limit.quota("month", 1_000, { resetAfterMs: HOUR_MS, counts: "tpm" })]);
     return ground;
   }
 
@@ -59,6 +66,7 @@ export class PolicyGround {
   ): Promise<readonly Passage[]> {
     const proxy = await FaultProxy.open(this.#t, this.#dynamodb.endpoint);
     const limiter = await this.#limiter(proxy.endpoint, "tenant");
+    note(limiter, this.called);
     await work({ limiter, proxy });
     await limiter.close();
     await proxy.idle();
@@ -66,7 +74,12 @@ export class PolicyGround {
   }
 
   /** Takes of every kind: first contact, levels, adjustments, refusals, over the hour, split and joined. */
-  acquirer(): Promise<readonly Passage[]> {
+  async acquirer(): Promise<readonly Passage[]> {
+    // From here on the table is none that the original could share.
+    const owner = await this.#limiter(this.#dynamodb.endpoint, "tenant");
+    await owner.setPlanLimits("gold", [...two, Limit.concurrent("parallel", 5, { notifyAt: [50] })]);
+    await owner.setPlanTotals("gold", [Limit.perDay("day", 1_000, { counts: "requests", shadow: true })]);
+    await owner.close();
     return this.recorded(async ({ limiter, proxy }) => {
       await limiter.acquire({ ...KEY, consume });
       const lease = await limiter.acquire({ ...CHILD, consume });
@@ -78,12 +91,20 @@ export class PolicyGround {
       await limiter.acquire({ ...CHILD, consume, atomic: true });
       await limiter.acquire({ entityId: "nobody", resource: "unknown", consume });
       await limiter.tryAcquire({ ...KEY, consume: { rpm: 1_000 } });
+      // A plan, totals, slots and what is told of them.
+      await limiter.withLease({ ...PLANNED, consume: { ...consume, parallel: 3 } }, () => pause(10));
+      await limiter.acquire({ ...PLANNED, consume: {}, also: { other: consume }, leavePercent: 5 });
+      await limiter.available(PLANNED);
+      await limiter.explain({ ...PLANNED, consume });
       await limiter.acquire({ ...KEY, consume, limits: [Limit.perMinute("rpm", 50), Limit.perMinute("tpm", 500)] });
       await limiter.isAvailable();
       await limiter.available(CHILD);
       await limiter.timeUntilAvailable({ ...CHILD, consume });
       await limiter.explain({ ...CHILD, consume });
       await limiter.resolveLimits("key", "api");
+      await limiter.resolveLimits("planned", "api");
+      limiter.cacheStats();
+      limiter.invalidateCache();
       // The next hours: what was open is closed, on a sheet.
       for (let hour = 0; hour < 3; hour++) {
         this.nowMs += HOUR_MS;
@@ -268,6 +289,22 @@ async function look(limiter: RateLimiter): Promise<void> {
   await limiter.usage({ entityId: "key", window: "hourly" });
   await limiter.usage({ resource: "api", window: "daily" });
   await limiter.usageSummary({ ...KEY, window: "hourly" });
+  for (const planId of (await limiter.listPlans()).map(({ id }) => id)) {
+    await limiter.getPlan(planId);
+    await limiter.getPlanLimits(planId);
+    await limiter.getPlanLimits(planId, { resource: "api" });
+    await limiter.getPlanTotals(planId);
+    await limiter.listEntities({ planId });
+  }
+  await limiter.getTotals("project");
+  await limiter.getSystemTotals();
+  await limiter.available(PLANNED);
+  await limiter.timeUntilAvailable({ ...PLANNED, consume });
+  await limiter.listResourcesWithEntityLimits();
+  await limiter.usageTotals({ window: "hourly", by: "entity" });
+  for await (const _ of limiter.exportUsage({ window: "hourly", format: "csv" }));
+  await limiter.refusals({ window: "hourly" });
+  await limiter.refusalTotals({ by: "limit" });
   await limiter.auditEvents();
   await limiter.auditEvents({ entityId: "key" });
   await limiter.getNamespace("tenant");
@@ -296,6 +333,43 @@ async function administer(limiter: RateLimiter): Promise<void> {
   const manifest = parseManifest("resources: { declared: { limits: { rpm: 5 } } }");
   await applyManifest(limiter, await planManifest(limiter, manifest));
   await limiter.deleteEntity("new");
+  await limiter.ensureEntity({ id: "twice" });
+  await limiter.createPlan({ id: "silver" });
+  await limiter.updatePlan("silver", { name: "Silver" });
+  await limiter.setPlanLimits("silver", two, { resource: "api" });
+  await limiter.deletePlanLimits("silver", { resource: "api" });
+  await limiter.setPlanTotals("silver", two);
+  await limiter.deletePlanTotals("silver");
+  await limiter.updateEntity("twice", { planId: "silver" });
+  await limiter.setTotals("twice", two);
+  await limiter.deleteTotals("twice");
+  await limiter.updateEntity("twice", { planId: null } as never);
+  await limiter.deletePlan("silver");
+  await limiter.setSystemTotals(two);
+  await limiter.deleteSystemTotals();
+  await limiter.deleteSystemDefaults();
+  await limiter.setSystemDefaults(two);
+}
+
+/** The names of a limiter's methods. */
+export function methodsOf(limiter: RateLimiter): readonly (keyof RateLimiter & string)[] {
+  const names = new Set<string>();
+  for (let own = limiter; own !== Object.prototype; own = Object.getPrototypeOf(own)) {
+    for (const name of Object.getOwnPropertyNames(own)) if (name !== "constructor") names.add(name);
+  }
+  return [...names] as (keyof RateLimiter & string)[];
+}
+
+/** Notes in `called` which methods of a limiter are used. */
+function note(limiter: RateLimiter, called: Set<string>): void {
+  for (const name of methodsOf(limiter)) {
+    const method = limiter[name] as (...given: unknown[]) => unknown;
+    const value = (...given: unknown[]) => {
+      called.add(name);
+      return method.apply(limiter, given);
+    };
+    Object.defineProperty(limiter, name, { value });
+  }
 }
 
 function splits(input: Passage["input"]): boolean {
