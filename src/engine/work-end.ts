@@ -1,3 +1,5 @@
+import type { Lease } from "./lease.ts";
+
 /**
  * How work ended that tokens were taken for.
  *
@@ -29,6 +31,24 @@ export function endOfThrown(error: unknown, signals: readonly (AbortSignal | und
   const { name } = (error ?? {}) as { readonly name?: unknown };
   const isGivenUp = name === "AbortError" || name === "TimeoutError" || signals.some((signal) => signal?.aborted);
   return isGivenUp ? "abandoned" : "failed";
+}
+
+/**
+ * Runs the function of a tool: `withLease` gives back where it throws, but a tool that was called and then canceled, or whose time was over,
+ * has been called. So there the lease is settled first.
+ */
+export async function paidBody<Value>(
+  lease: Lease,
+  signals: readonly (AbortSignal | undefined)[],
+  body: () => Value | Promise<Value>,
+): Promise<Value> {
+  try {
+    return await body();
+  } catch (error) {
+    // What could not be stored was published by the lease.
+    if (!isGivenBack(endOfThrown(error, signals))) await lease.settle().catch(() => {});
+    throw error;
+  }
 }
 
 const CAUSES_MAX = 8;

@@ -8,6 +8,8 @@ import { resourceOf } from "../domain/text-names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import { withCurrentLease } from "../engine/current-lease.ts";
 import type { AcquireRequest } from "../engine/request.ts";
+import { paidBody } from "../engine/work-end.ts";
+import { fieldOf } from "./wire-fields.ts";
 
 /** Options of `limitTool`. Functions get the arguments of the call, and may be async. */
 export interface LimitToolOptions<Args extends readonly unknown[]> {
@@ -34,7 +36,7 @@ const OPTIONS = new KnownNames<LimitToolOptions<never>>({
 
 /**
  * Limits any async function, such as the `execute` of a tool: the same arguments and the same result. A call that is
- * refused throws `RateLimitExceeded` and does not run; one that throws gives its tokens back.
+ * refused throws `RateLimitExceeded` and does not run; one that throws gives its tokens back, unless it was aborted.
  *
  * ```ts
  * const search = limitTool(searchTheWeb, { limiter, entityId: "key-1", consume: { calls: 1 } });
@@ -60,11 +62,19 @@ export function limitTool<Args extends readonly unknown[], Result>(
   async function limited(this: unknown, ...args: Args): Promise<Result> {
     const from = await limiter;
     return from.withLease(await requestFor(from, args), (lease) =>
-      withCurrentLease(lease, () => fn.apply(this, args as unknown as Args & unknown[])),
+      withCurrentLease(lease, () =>
+        paidBody(lease, signalsIn(args), () => fn.apply(this, args as unknown as Args & unknown[])),
+      ),
     );
   }
   // Frameworks list a tool by the name of its function.
   return Object.defineProperty(limited, "name", { value: fn.name });
+}
+
+/** By which a caller stops a tool: `abortSignal` of the AI SDK, `signal` of LangChain. */
+function signalsIn(args: readonly unknown[]): readonly AbortSignal[] {
+  const named = args.flatMap((arg) => [arg, fieldOf(arg, "signal"), fieldOf(arg, "abortSignal")]);
+  return named.filter((value) => value instanceof AbortSignal);
 }
 
 async function valueFor<Value, Args extends readonly unknown[]>(

@@ -5,6 +5,7 @@ import { resourceOf } from "../domain/text-names.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import { withCurrentLease } from "../engine/current-lease.ts";
 import type { AcquireRequest } from "../engine/request.ts";
+import { paidBody } from "../engine/work-end.ts";
 import { oneOfEach } from "../llm/limit-tool.ts";
 import { checkOptions, checkServer, type LimitToolsOptions, type ToolCall, type ToolExtra } from "./options.ts";
 import { refusedResult } from "./refused-result.ts";
@@ -14,7 +15,7 @@ type Callback = (...given: readonly unknown[]) => CallToolResult | Promise<CallT
 
 /**
  * Limits every tool that is registered on the server after this call, by `registerTool` or `tool`. A call that is
- * refused is answered with `isError` and does not run; one that throws gives its tokens back. Answers the server.
+ * refused is answered with `isError` and does not run; one that throws gives its tokens back, unless it was canceled. Answers the server.
  *
  * ```ts
  * const server = limitTools(new McpServer({ name: "search", version: "1.0.0" }), {
@@ -59,7 +60,9 @@ class ToolLimits {
   async run(call: ToolCall, body: () => CallToolResult | Promise<CallToolResult>): Promise<CallToolResult> {
     const limiter = await this.#options.limiter;
     const request = await this.#requestFor(limiter, call);
-    return limiter.withLease(request, (lease) => withCurrentLease(lease, body));
+    return limiter.withLease(request, (lease) =>
+      withCurrentLease(lease, () => paidBody(lease, [call.extra?.signal], body)),
+    );
   }
 
   async #requestFor(limiter: Acquiring, call: ToolCall): Promise<AcquireRequest> {

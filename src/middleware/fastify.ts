@@ -30,9 +30,9 @@ export interface FastifyRateLimitOptions extends FastifyRouteRateLimitOptions {
   /** `false`: only routes with `config: { rateLimit: { … } }` are limited. Default: `true`, all routes. */
   readonly global?: boolean;
   /**
-   * When a request is decided about. `"preValidation"`: its body is parsed, so that `consume` can read it, and a body
-   * that is not valid costs too. `"onRequest"`: before the body is read. `"preHandler"`: after validation. Default:
-   * `"preValidation"`.
+   * When a request is decided about. `"preValidation"`: its body is parsed, so that `consume` can read it. A body that
+   * does not fit the schema costs too; one that cannot be parsed is answered by Fastify before. `"onRequest"`: before
+   * the body is read. `"preHandler"`: after validation. Default: `"preValidation"`.
    */
   readonly hook?: "onRequest" | "preValidation" | "preHandler";
 }
@@ -57,7 +57,8 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
   const { prefix: _, logLevel: __, logSerializers: ___, ...ofRoutes } = given;
   if (typeof global !== "boolean") throw invalid("global", global, "true or false");
   if (!HOOKS.has(hook)) throw invalid("hook", hook, '"onRequest", "preValidation" or "preHandler"');
-  const everywhere = limitOf(ofRoutes);
+  // What routes add is not known here; all else is checked at once.
+  const everywhere = limitOf(global ? ofRoutes : { consume: {}, ...ofRoutes });
   const ofRoute = new WeakMap<object, RouteLimit>();
   const limitFor = (own: unknown): RouteLimit | undefined => {
     if (own === undefined) return global ? everywhere : undefined;

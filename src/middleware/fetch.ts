@@ -30,7 +30,11 @@ export function rateLimit<In extends Request = Request, Rest extends unknown[] =
   const gate = new Gate(checkOptions(options, ["handler"]));
   const onRefusal = checkHandler(options.handler);
   return async (request, ...rest) => {
-    const arrival = { address: () => addressOfWorker(request, rest[0]), signal: () => request.signal };
+    const arrival = {
+      address: () => addressOfWorker(request, rest[0]),
+      signal: () => request.signal,
+      hasLeft: () => request.signal.aborted,
+    };
     const decision = await gate.decide(request, arrival);
     const isHead = request.method === "HEAD";
     switch (decision.kind) {

@@ -44,6 +44,8 @@ export interface Arrival {
   address(): string | null | undefined;
   /** Aborted when the client leaves. */
   signal?(): AbortSignal;
+  /** Whether the client has left before it had the whole answer. Absent: the outcome that the framework tells is right. */
+  hasLeft?(): boolean;
   /** The longest that the request can wait, in ms; absent: as long as the options say. */
   waitMaxMs?(): number;
 }
@@ -136,7 +138,7 @@ export class Gate<In> {
   }
 
   #named(text: string | null | undefined, asking: Asking<In>): MaybePromise<Decision> {
-    const { shadow, limiter } = asking;
+    const { shadow } = asking;
     if (text === undefined || text === null || text === "") return this.#failed(keyMissing(), shadow);
     let entityId: string;
     try {
@@ -148,11 +150,12 @@ export class Gate<In> {
     const request = this.#fixed(entityId);
     const isPlain = !shadow && this.#options.wait === undefined;
     const granted = isPlain ? this.#acquirer?.attemptAtOnce(request) : undefined;
-    if (granted !== undefined) return this.#granted(granted.lease, limiter, request, shadow);
+    if (granted !== undefined) return this.#granted(granted.lease, request, asking);
     return this.#take(request, asking);
   }
 
-  async #take(asked: AcquireRequest, { arrival, shadow, limiter }: Asking<In>): Promise<Decision> {
+  async #take(asked: AcquireRequest, asking: Asking<In>): Promise<Decision> {
+    const { arrival, shadow, limiter } = asking;
     const request = this.#waiting(asked, arrival, shadow);
     let outcome: Outcome;
     try {
@@ -164,7 +167,7 @@ export class Gate<In> {
       tellDegraded(limiter, request, "a request passed uncounted", error);
       return PASSED;
     }
-    if (outcome.ok) return this.#granted(outcome.lease, limiter, request, shadow);
+    if (outcome.ok) return this.#granted(outcome.lease, request, asking);
     return this.#refused(outcome, limiter, request, shadow);
   }
 
@@ -190,9 +193,9 @@ export class Gate<In> {
     return signal === undefined ? { ...asked, wait: { maxMs } } : { ...asked, wait: { maxMs }, signal };
   }
 
-  #granted(lease: Lease, limiter: Acquiring, request: AcquireRequest, shadow: boolean): MaybePromise<Decision> {
+  #granted(lease: Lease, request: AcquireRequest, { limiter, arrival, shadow }: Asking<In>): MaybePromise<Decision> {
     const options = this.#options;
-    const open = new RequestLease(lease, limiter, this.#acquirer?.listeners.lifecycle, request, options);
+    const open = new RequestLease(lease, limiter, this.#acquirer?.listeners.lifecycle, request, options, arrival);
     if (lease.degraded !== false && options.onUnavailable === "block" && !shadow) {
       const error = new RateLimiterUnavailable(`The store is unavailable: ${lease.degraded}.`);
       return open.close({ kind: "error", error }).then(() => this.#failed(error, shadow));

@@ -35,7 +35,8 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler<Hono
   const gate = new Gate(checkOptions(options, ["handler"]));
   const handler = checkHandler(options.handler);
   return async (c, next) => {
-    const arrival = { address: () => addressOf(c), signal: () => c.req.raw.signal };
+    const { raw } = c.req;
+    const arrival = { address: () => addressOf(c), signal: () => raw.signal, hasLeft: () => raw.signal.aborted };
     const decision = await gate.decide(c, arrival);
     switch (decision.kind) {
       case "skipped":

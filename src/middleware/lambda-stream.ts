@@ -11,6 +11,10 @@ export interface ResponseStream {
   once(event: string, listener: (...given: never[]) => void): unknown;
   /** Whether all of it was handed over. */
   readonly writableFinished?: boolean;
+  /** Whether it was ended early. */
+  readonly destroyed?: boolean;
+  /** The error that it was ended by. */
+  readonly errored?: unknown;
 }
 
 /** What the runtime of Lambda has for streamed responses. */
@@ -84,6 +88,16 @@ function preludeIn(text: string): object | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Whether the stream was closed under the function that writes to it: without an error, or by one of the connection. Where the function
+ * fails, `pipeline` ends the stream by the function's own error.
+ */
+export function isCutOff({ destroyed = false, writableFinished = false, errored }: ResponseStream): boolean {
+  if (!destroyed || writableFinished) return false;
+  const { code } = (errored ?? { code: "EPIPE" }) as { readonly code?: unknown };
+  return typeof code === "string" && /^(EPIPE|ECONNRESET|ERR_STREAM_)/.test(code);
 }
 
 /** How a streamed response ended. */

@@ -4,7 +4,14 @@ import type { Lease } from "../engine/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Arrival, type Decision, Gate } from "./gate.ts";
 import { answered, type LambdaResult, resultOf, statusOf, withFields } from "./lambda-result.ts";
-import { isStream, type ResponseStream, refuseOnStream, whenStreamEnds, withPreludeFields } from "./lambda-stream.ts";
+import {
+  isCutOff,
+  isStream,
+  type ResponseStream,
+  refuseOnStream,
+  whenStreamEnds,
+  withPreludeFields,
+} from "./lambda-stream.ts";
 import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
 import { checkWrapped } from "./wrapped.ts";
 
@@ -61,7 +68,7 @@ export function rateLimit<Event extends LambdaHttpEvent, Rest extends unknown[],
     const [first, second] = rest as readonly unknown[];
     const stream = isStream(first) ? first : undefined;
     const context = (stream === undefined ? first : second) as LambdaContext | undefined;
-    const decision = await gate.decide(event, arrivalOf(event, context));
+    const decision = await gate.decide(event, arrivalOf(event, context, stream));
     const run = () => handler(event, ...(rest as unknown[] as Rest));
     switch (decision.kind) {
       case "refused":
@@ -81,7 +88,7 @@ export function rateLimit<Event extends LambdaHttpEvent, Rest extends unknown[],
 }
 
 async function inLease<Event extends LambdaHttpEvent, Result>(
-  { lease, headers, close }: Extract<Decision, { kind: "granted" }>,
+  { lease, headers, close }: Granted,
   event: Event,
   run: () => MaybePromise<Result>,
   stream: ResponseStream | undefined,
@@ -141,10 +148,14 @@ export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
   return {
     async before(request) {
       const { event, context } = request;
-      const decision = await gate.decide(event, arrivalOf(event, context));
+      const decision = await gate.decide(event, arrivalOf(event, context, undefined));
       if (decision.kind === "refused" || decision.kind === "gone") return refusal(decision, event, onRefusal);
-      decisions.set(request, decision);
-      if (decision.kind === "granted") holdLease(request, decision.lease);
+      if (decision.kind === "granted") {
+        const bounded = closedInTime(decision, context);
+        decisions.set(request, bounded);
+        holdLease(request, bounded.lease);
+        closeOnEarlyAnswer(request, bounded);
+      } else decisions.set(request, decision);
       return undefined;
     },
     async after(request) {
@@ -182,8 +193,53 @@ function holdLease<Event extends LambdaHttpEvent>(request: MiddyRequest<Event>, 
   });
 }
 
-function arrivalOf(event: LambdaHttpEvent, context: LambdaContext | undefined): Arrival {
+type Granted = Extract<Decision, { kind: "granted" }>;
+
+/** No function runs longer, in ms. */
+const FUNCTION_MAX_MS = 900_000;
+
+/** Where Middy tells of no end, as after a middleware whose `onError` throws, the request ends when the function would be stopped. */
+function closedInTime(granted: Granted, context: LambdaContext | undefined): Granted {
+  const boundMs = Math.min(context?.getRemainingTimeInMillis?.() ?? FUNCTION_MAX_MS, FUNCTION_MAX_MS);
+  const bound = setTimeout(() => granted.close({ kind: "disconnected" }), boundMs).unref();
+  const close: Granted["close"] = (outcome) => {
+    clearTimeout(bound);
+    return granted.close(outcome);
+  };
+  return { ...granted, close };
+}
+
+/**
+ * Middy calls neither `after` nor `onError` of the others where one of its middlewares answers early: it puts what that one returned into
+ * `earlyResponse`, and then into `response`, which it returns. So there the lease is closed, and the answer waits for it.
+ */
+function closeOnEarlyAnswer<Event extends LambdaHttpEvent>(
+  request: MiddyRequest<Event>,
+  { headers, close }: Granted,
+): void {
+  let { response } = request;
+  Object.defineProperty(request, "response", {
+    ...{ configurable: true, enumerable: true },
+    get: () => response,
+    set: (answer: unknown) => {
+      response = answer;
+      if (!Object.hasOwn(request, "earlyResponse")) return;
+      const { error } = request;
+      const closed = close(
+        error === undefined ? { kind: "finished", status: statusOf(answer) } : { kind: "error", error },
+      );
+      response = closed.then(() => withFields(answer, headers));
+    },
+  });
+}
+
+function arrivalOf(
+  event: LambdaHttpEvent,
+  context: LambdaContext | undefined,
+  stream: ResponseStream | undefined,
+): Arrival {
   return {
+    ...(stream === undefined ? {} : { hasLeft: () => isCutOff(stream) }),
     address: () => event.requestContext?.http?.sourceIp,
     waitMaxMs: () => (context?.getRemainingTimeInMillis?.() ?? Number.POSITIVE_INFINITY) - RESERVE_MS,
   };

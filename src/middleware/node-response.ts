@@ -12,13 +12,17 @@ export function onceEnded(
   close: (outcome: RequestOutcome) => unknown,
   handled?: KnowsError,
 ): void {
+  const closeBy = (thrown: { readonly error: unknown } | undefined, otherwise: RequestOutcome) =>
+    close(thrown === undefined ? otherwise : { kind: "error", error: thrown.error });
+  // A handler that throws after the first byte closes the connection, as a client that leaves does: but then it has thrown before.
+  const cut = () => closeBy(handled?.errorOf(), { kind: "disconnected" });
   const finished = () => {
+    if (wasReset(response)) return cut();
     const { statusCode: status } = response;
-    const thrown = status >= 500 ? handled?.errorOf() : undefined;
-    close(thrown === undefined ? { kind: "finished", status } : { kind: "error", error: thrown.error });
+    return closeBy(status >= 500 ? handled?.errorOf() : undefined, { kind: "finished", status });
   };
   // Some servers emit only one of the two; a response that ended before anybody listened emits none.
-  const ended = () => (response.writableFinished ? finished() : close({ kind: "disconnected" }));
+  const ended = () => (response.writableFinished ? finished() : cut());
   if (response.writableFinished || response.destroyed) {
     ended();
     return;
@@ -26,6 +30,12 @@ export function onceEnded(
   // Not by `once`: `close` counts the first call only, and taking listeners off costs more than the calls.
   response.on("finish", finished);
   response.on("close", ended);
+}
+
+/** HTTP/2 tells of a response whose client left as of one that was sent. */
+function wasReset(response: ServerResponse): boolean {
+  const { stream } = response as { readonly stream?: { readonly rstCode?: number } };
+  return stream !== undefined && (!response.writableEnded || (stream.rstCode ?? 0) !== 0);
 }
 
 /** A signal that is aborted when the client leaves before the response has ended. */

@@ -10,6 +10,7 @@ import type { Acquiring } from "../engine/acquiring.ts";
 import type { Lease } from "../engine/lease.ts";
 import { checkHeaderOptions, type HeaderForm } from "../engine/rate-limit-headers.ts";
 import { checkWait } from "../engine/request.ts";
+import { isGivenBack } from "../engine/work-end.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /** How a request ended: the response was sent, the handler threw, or the client left before the end. */
@@ -119,6 +120,8 @@ export interface CheckedOptions<In>
   readonly leavePercent: number | ((input: In) => MaybePromise<number>) | undefined;
   readonly shadow: boolean | ((input: In) => MaybePromise<boolean>);
   readonly givesBackOn: (outcome: RequestOutcome) => MaybePromise<boolean>;
+  /** Whether it matters of an answered request that its client has left. */
+  readonly hearsOfLeaving: boolean;
   /** Undefined: no header fields but `Retry-After`. */
   readonly form: HeaderForm | undefined;
   readonly levels: "own" | "all";
@@ -176,6 +179,7 @@ export function checkOptions<In>(options: RateLimitOptions<In>, further: readonl
     resource: typeof resource === "function" ? resource : resourceOf(resource),
     consume: consume ?? (typeof checkedLimits === "object" ? oneOfEach(checkedLimits) : undefined),
     givesBackOn: givesBackOn(options.giveBackOn ?? ["error"]),
+    hearsOfLeaving: options.giveBackOn !== undefined || onClosed !== undefined,
     form: headers === false ? undefined : form,
   } as CheckedOptions<In>;
 }
@@ -207,8 +211,8 @@ function givesBackOn(on: NonNullable<RateLimitOptions<never>["giveBackOn"]>): Ch
   }
   const [onError, onDisconnect] = [on.includes("error"), on.includes("disconnect")];
   return (outcome) => {
-    if (outcome.kind === "disconnected") return onDisconnect;
-    return onError && (outcome.kind === "error" || outcome.status >= 500);
+    if (outcome.kind === "disconnected") return onDisconnect || isGivenBack("abandoned");
+    return onError && isGivenBack(outcome.kind === "error" || outcome.status >= 500 ? "failed" : "answered");
   };
 }
 

@@ -6,6 +6,12 @@ import { type About, tellDegraded, tellNotStored } from "./degraded.ts";
 import type { CheckedOptions, RequestOutcome } from "./options.ts";
 
 const DONE = Promise.resolve();
+const LEFT: RequestOutcome = { kind: "disconnected" };
+
+/** Who knows whether the client of a request has left. */
+interface KnowsClient {
+  hasLeft?(): boolean;
+}
 
 /** The lease of one request, until the first of its ends. */
 export class RequestLease<In> {
@@ -14,6 +20,7 @@ export class RequestLease<In> {
   readonly #lifecycle: Lifecycle | undefined;
   readonly #about: About;
   readonly #options: CheckedOptions<In>;
+  readonly #client: KnowsClient;
   #closing: Promise<void> | undefined;
 
   /** `lifecycle`: of a limiter of this process. One by one, not in an object: it would be made for every request. */
@@ -23,12 +30,14 @@ export class RequestLease<In> {
     lifecycle: Lifecycle | undefined,
     about: About,
     options: CheckedOptions<In>,
+    client: KnowsClient,
   ) {
     this.lease = lease;
     this.#limiter = limiter;
     this.#lifecycle = lifecycle;
     this.#about = about;
     this.#options = options;
+    this.#client = client;
     // A limiter that is closed with `drainMs` waits for requests as it does for `withLease`.
     lifecycle?.bodyBegins();
     lease.keep();
@@ -36,9 +45,16 @@ export class RequestLease<In> {
 
   /** Settles or gives back, by how the request ended. Only the first call does anything. It never throws. */
   readonly close = (outcome: RequestOutcome): Promise<void> => {
-    this.#closing ??= this.#close(outcome);
+    this.#closing ??= this.#close(this.#endOf(outcome));
     return this.#closing;
   };
+
+  /** Whatever a handler does after its client has left, the request was left: what was begun is paid for. */
+  #endOf(outcome: RequestOutcome): RequestOutcome {
+    // Some servers make the signal of a request when it is asked for, so it is asked for where it matters.
+    const isSettledAnyway = outcome.kind === "finished" && outcome.status < 500 && !this.#options.hearsOfLeaving;
+    return !isSettledAnyway && this.#client.hasLeft?.() === true ? LEFT : outcome;
+  }
 
   /** At once where nothing has to be stored: the end of nearly every request. */
   #close(outcome: RequestOutcome): Promise<void> {

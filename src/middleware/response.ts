@@ -41,12 +41,19 @@ function hasFields(response: Response, headers: Readonly<Record<string, string>>
   return Object.keys(headers).every((name) => response.headers.has(name));
 }
 
+/** Servers begin to read at once. A body that nobody reads was put aside, as for an answer of 304, and its lease would be held for ever. */
+const UNREAD_MS = 30_000;
+
 /** Passes every chunk on as it is and when it is asked for. */
 function watchedBody(body: ReadableStream, status: number, close: Close): ReadableStream {
   const reader = body.getReader();
+  const unread = setTimeout(() => close({ kind: "finished", status }), UNREAD_MS);
+  // It must not keep the process alive. Browsers and workers answer a number, which has no `unref`.
+  (unread as { unref?(): void }).unref?.();
   return new ReadableStream(
     {
       async pull(controller) {
+        clearTimeout(unread);
         try {
           const { done, value } = await reader.read();
           if (!done) return controller.enqueue(value);
@@ -58,6 +65,7 @@ function watchedBody(body: ReadableStream, status: number, close: Close): Readab
         }
       },
       cancel(reason) {
+        clearTimeout(unread);
         close({ kind: "disconnected" });
         return reader.cancel(reason);
       },

@@ -137,3 +137,21 @@ test("options that are wrong are refused when the tool is made", async () => {
     );
   }
 });
+
+test("a tool that its caller aborts has been called, by whichever argument the signal comes", async (t) => {
+  const limiter = await RateLimiter.open({ store: "memory" });
+  t.after(() => limiter.close());
+  await limiter.setSystemDefaults([Limit.perDay("calls", 9)]);
+  const left = async () => (await limiter.available({ entityId: "key-1", resource: "tool:search" }))[0]?.available;
+  const search = limitTool(
+    async function search(_words: string, _given: unknown) {
+      throw new Error("stopped");
+    },
+    { limiter, entityId: "key-1" },
+  );
+  const signal = AbortSignal.abort();
+  for (const given of [signal, { signal }, { abortSignal: signal }]) await assert.rejects(search("a", given));
+  assert.equal(await left(), 6);
+  await assert.rejects(search("a", { signal: new AbortController().signal }));
+  assert.equal(await left(), 6);
+});

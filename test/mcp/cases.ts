@@ -174,6 +174,28 @@ export function mcpCases(version: string | "the installed one"): void {
     assert.deepEqual(await left(limiter, "key-1", "tool:strict"), { calls: 2 });
   });
 
+  test("a tool that was called and then canceled has been called; one that was canceled before has not", async (t) => {
+    const { limiter, server, client } = await started(t, { entityId: "key-1" });
+    let begun = () => {};
+    const ends = { aborts: () => new DOMException("aborted", "AbortError"), fails: () => new Error("no connection") };
+    for (const [name, error] of Object.entries(ends)) {
+      const done = new Promise<void>((resolve) => {
+        server.registerTool(name, {}, async ({ signal }) => {
+          begun();
+          if (!signal.aborted) await once(signal, "abort");
+          resolve();
+          throw error();
+        });
+      });
+      const leaving = new AbortController();
+      begun = () => leaving.abort();
+      await assert.rejects(client.callTool({ name }, undefined, { signal: leaving.signal }));
+      await done;
+      await new Promise(setImmediate);
+      assert.deepEqual(await left(limiter, "key-1", `tool:${name}`), { calls: 1 });
+    }
+  });
+
   test("what a tool consumes, its resource and its entity may be functions; the lease is the current one", async (t) => {
     const { limiter, server, call } = await started(t, {
       entityId: async (extra) => `agent-${extra._meta?.progressToken ?? "none"}`,

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, constants } from "node:http2";
 import { createRequire } from "node:module";
 import { type TestContext, test } from "node:test";
 import { type FastifyRateLimitOptions, rateLimit } from "../../src/entry/fastify.ts";
@@ -54,6 +56,58 @@ for (const [name, load] of VERSIONS) {
     assert.equal(await left(), 9);
   });
 
+  test(`${name}: with global: false each route may say what it costs; wrong options are told at once`, async (t) => {
+    const limiter = await RateLimiter.open({ store: "memory" });
+    const { fastify } = load("fastify") as typeof import("fastify");
+    const app = fastify({ forceCloseConnections: true });
+    t.after(() => app.close());
+    await app.register(rateLimit, { limiter, global: false });
+    app.get("/", { config: { rateLimit: { limits: [Limit.perMinute("rpm", 1)] } } }, () => "hello");
+    assert.equal((await app.inject("/")).statusCode, 200);
+    assert.equal((await app.inject("/")).statusCode, 429);
+    await assert.rejects(async () => fastify().register(rateLimit, { limiter, global: false, wait: 5 as never }), {
+      code: "wait_invalid",
+    });
+  });
+
+  test(`${name}: a client of HTTP/2 that leaves has left`, async (t) => {
+    const limiter = await RateLimiter.open({ store: "memory" });
+    const { fastify } = load("fastify") as typeof import("fastify");
+    const app = fastify({ http2: true });
+    const closed: string[] = [];
+    await app.register(
+      rateLimit as never,
+      {
+        ...{ limiter, limits, key: () => "key-1" },
+        onClosed: ({ outcome }: { outcome: { kind: string } }) => void closed.push(outcome.kind),
+      } as never,
+    );
+    let begins = () => {};
+    const begun = new Promise<void>((resolve) => {
+      begins = resolve;
+    });
+    app.get("/waits", async (_request, reply) => {
+      begins();
+      await once(reply.raw, "close");
+      return "late";
+    });
+    app.get("/answers", () => "ok");
+    const session = connect(await app.listen({ host: "127.0.0.1", port: 0 }));
+    t.after(async () => {
+      session.destroy();
+      await app.close();
+    });
+    const answered = session.request({ ":path": "/answers" });
+    answered.resume();
+    await once(answered, "end");
+    const left = session.request({ ":path": "/waits" });
+    left.on("error", () => {});
+    await begun;
+    left.close(constants.NGHTTP2_CANCEL);
+    while (closed.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(closed, ["finished", "disconnected"]);
+  });
+
   test(`${name}: wrong options are told when the plugin or the route is added`, async (t) => {
     const { app } = await made(t, load, {});
     const add = (rateLimit: unknown) => () => app.get("/x", { config: { rateLimit } as never }, () => "x");
@@ -104,3 +158,19 @@ for (const [name, load] of VERSIONS) {
     assert.equal(await left(), 9);
   });
 }
+
+test("a handler that throws after the first byte has thrown", async (t) => {
+  const closed: unknown[] = [];
+  const { app, left, listen } = await made(t, VERSIONS[0][1], {
+    onClosed: ({ outcome }) => void closed.push(outcome.kind),
+  });
+  app.get("/late", (_request, reply) => {
+    reply.raw.write("first words");
+    throw new Error("late");
+  });
+  await fetch(`${await listen()}/late`)
+    .then((answer) => answer.text())
+    .catch(() => {});
+  while (closed.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([closed, await left()], [["error"], 10]);
+});

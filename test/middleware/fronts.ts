@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
@@ -23,6 +23,8 @@ export interface Handled {
   readonly path: string;
   /** The lease at the place of the framework, where it has one. */
   readonly lease: Lease | undefined;
+  /** Aborted when the client leaves, by whatever the framework has for it. */
+  signal(): AbortSignal;
 }
 
 /** What it answers; a list of chunks is streamed. */
@@ -94,10 +96,20 @@ async function express(load: NodeJS.Require, options: Options, handle: Handle): 
   }
   app.all(load === oldest ? "/found/*" : "/found/*path", async (req, res, next) => {
     try {
-      const { status = 200, headers = {}, body = "" } = await handle({ path: req.path, lease: req.lease });
+      const {
+        status = 200,
+        headers = {},
+        body = "",
+      } = await handle({
+        ...{ path: req.path, lease: req.lease },
+        signal: () => signalOf(res),
+      });
       res.status(status).set(headers);
       if (typeof body === "string") res.send(body);
-      else Readable.from(body).pipe(res);
+      else
+        Readable.from(body)
+          .on("error", () => res.destroy())
+          .pipe(res);
     } catch (error) {
       next(error);
     }
@@ -134,7 +146,14 @@ async function fastify(load: NodeJS.Require, options: Options, handle: Handle): 
     url: "/found/*",
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const { status = 200, headers = {}, body = "" } = await handle({ path: request.url, lease: request.lease });
+      const {
+        status = 200,
+        headers = {},
+        body = "",
+      } = await handle({
+        ...{ path: request.url, lease: request.lease },
+        signal: () => signalOf(reply.raw),
+      });
       reply.code(status).headers(headers);
       return typeof body === "string" ? body : reply.send(Readable.from(body));
     },
@@ -162,7 +181,9 @@ async function hono(load: NodeJS.Require, options: Options, handle: Handle): Pro
       }),
     );
   }
-  app.all("/found/*", async (c) => responseOf(await handle({ path: c.req.path, lease: c.var.lease })));
+  app.all("/found/*", async (c) =>
+    responseOf(await handle({ path: c.req.path, lease: c.var.lease, signal: () => c.req.raw.signal })),
+  );
   app.onError((error) => new Response(error.message, { status: 500 }));
   return honoServer(app.fetch);
 }
@@ -173,7 +194,7 @@ async function fetchFront(options: Options, handle: Handle): Promise<Running> {
   let answer: Answer = async (request) => {
     const { pathname } = new URL(request.url);
     if (!pathname.startsWith("/found/")) return new Response("not found", { status: 404 });
-    return responseOf(await handle({ path: pathname, lease: currentLease() }));
+    return responseOf(await handle({ path: pathname, lease: currentLease(), signal: () => request.signal }));
   };
   const all: Options[] = [];
   for (let each: Options | undefined = options; each !== undefined; each = each.inner) all.unshift(each);
@@ -195,6 +216,12 @@ async function fetchFront(options: Options, handle: Handle): Promise<Running> {
     const beside = { remoteAddr: { hostname: incoming.socket.remoteAddress } } as unknown as Bindings;
     return answer(request, beside).catch((error: Error) => new Response(error.message, { status: 500 }));
   });
+}
+
+function signalOf(response: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  response.once("close", () => left.abort());
+  return left.signal;
 }
 
 function responseOf({ status = 200, headers = {}, body = "" }: Reply): Response {

@@ -305,3 +305,42 @@ test("Middy: currentLease() answers the lease of its own request in the handler,
   assert.deepEqual(seen, [true, true, true, true]);
   assert.equal(currentLease(), undefined, "nothing of it is left outside");
 });
+
+test("Middy: whichever middleware answers early, or fails, the lease is closed before the answer is there", async (t) => {
+  const { options, closed, limiter } = await made(t);
+  const boom = new Error("boom");
+  const early = async () => ({ statusCode: 304, body: "" });
+  const run = async (more: object, base = async (): Promise<unknown> => ({ statusCode: 200 })) => {
+    const limit = rateLimitMiddy({ ...options, limits: [Limit.concurrent("parallel", 1, { holdMs: 60_000 })] });
+    const handler = middy(base as never).use([limit, more] as never) as unknown as (
+      event: LambdaHttpEvent,
+      context: object,
+    ) => Promise<{ statusCode: number; headers: Record<string, string> }>;
+    const answer = await handler(eventOf(), context(1)).catch((error: Error) => error);
+    return [answer, closed.splice(0)];
+  };
+  const headers = { "ratelimit-policy": '"parallel";q=1', ratelimit: '"parallel";r=0' };
+  const fails = () => Promise.reject(boom);
+  assert.deepEqual(await run({ before: early }), [
+    { statusCode: 304, body: "", headers },
+    [{ kind: "finished", status: 304 }],
+  ]);
+  assert.deepEqual(await run({ after: early }), [
+    { statusCode: 304, body: "", headers },
+    [{ kind: "finished", status: 304 }],
+  ]);
+  assert.deepEqual(await run({ onError: early }, fails), [
+    { statusCode: 304, body: "", headers },
+    [{ kind: "error", error: boom }],
+  ]);
+  // Middy tells nobody of this one, so it ends with the time of the function.
+  const [thrown] = await run({ onError: () => Promise.reject(new Error("worse")) }, fails);
+  assert.match(String(thrown), /worse/);
+  while (closed.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  assert.deepEqual(closed, [{ kind: "disconnected" }]);
+  const [slots] = await limiter.available({
+    ...{ entityId: "ip-192.0.2.7", resource: "http" },
+    limits: [Limit.concurrent("parallel", 1, { holdMs: 60_000 })],
+  });
+  assert.equal(slots?.available, 1);
+});
