@@ -38,6 +38,8 @@ export class LeaseHolds {
   readonly #holders: readonly SlotHolder[];
   readonly #tellLost: TellLost;
   readonly #byBucket = new Map<string, BucketHold>();
+  /** Those of which everything was given back or lost. One that takes again is the same: a renewal may still wait for its turn with it. */
+  readonly #empty = new Set<BucketHold>();
   /** Made when somebody listens, or has to hear of it. */
   #lost: AbortController | undefined;
   #signal: AbortSignal | undefined;
@@ -79,6 +81,7 @@ export class LeaseHolds {
         const { id } = demand.bucket;
         const hold = this.#byBucket.get(id) ?? this.#holdOn(demand, readingMs);
         if (demand.bypass || hold.slots(undefined).length === 0) continue;
+        if (this.#empty.delete(hold)) hold.confirmedMs = readingMs;
         this.#byBucket.set(id, hold);
         this.#lookAfter(hold);
       }
@@ -136,7 +139,7 @@ export class LeaseHolds {
 
   #dropIfEmpty(hold: BucketHold): void {
     if (hold.slots(undefined).length > 0) return;
-    this.#byBucket.delete(hold.held.bucket.id);
+    this.#empty.add(hold);
     this.#maker.renewals.remove(hold);
   }
 

@@ -1,5 +1,6 @@
 import { isSlotPin, type PeriodPin, type Ticket } from "../../src/domain/give-back.ts";
 import type { LimitState } from "../../src/domain/limit-state.ts";
+import { Lease } from "../../src/engine/lease.ts";
 import { LeaseHolds } from "../../src/engine/lease-holds.ts";
 import { LeaseResource } from "../../src/engine/lease-resource.ts";
 import { Renewals } from "../../src/engine/renewals.ts";
@@ -94,8 +95,10 @@ export const STORE_MUTANTS: Readonly<Record<string, Spoiled>> = {
 export const ENGINE_MUTANTS: Readonly<Record<string, () => () => void>> = {
   "a settle that keeps the slot": () => without(LeaseResource.prototype as never, "keepUsed", () => Promise.resolve()),
   "renewals that are never sent": () =>
-    without(Renewals.prototype, "renew", () => Promise.resolve({ cause: "not sent" })),
+    without(Renewals.prototype, "renew", () => Promise.resolve({ lost: [], unanswered: { cause: "not sent" } })),
   "a body that nobody renews for": () => without(LeaseHolds.prototype, "keep", () => {}),
+  "slots that are taken later and that nobody looks after": () =>
+    without(Lease.prototype as never, "slotHolds", () => undefined),
   "a give-back that does not wait for the renewal under way": () =>
     without(LeaseHolds.prototype, "isRenewing", () => false),
 };

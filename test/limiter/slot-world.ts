@@ -171,17 +171,39 @@ class SlotWorld {
     };
   }
 
-  /** Work that stops when its signal says so. */
+  /** Work that stops when its signal says so. It may take its slot later than it begins, or give it back and take one again. */
   async #body(process: Process): Promise<void> {
+    const random = this.#random;
     const request = this.#request();
-    const ms = this.#random.pick([10, 300, 2_000, 9_000, 30_000]);
-    await process.limiter.withLease(request, async (lease) => {
-      this.#runs(request, process, 1);
+    // Where limits change, the judge goes by every take being one of slots.
+    const [takesLater, takesAgain] = [this.#isSteady && random.chance(0.3), this.#isSteady && random.chance(0.3)];
+    const ms = random.pick([10, 300, 2_000, 9_000, 30_000]);
+    const [beforeMs, betweenMs, againMs] = [0, 1, 2].map(() => random.pick([10, 300, 2_000, 9_000])) as [
+      number,
+      number,
+      number,
+    ];
+    const { parallel } = request.consume;
+    const first = takesLater ? { ...request, consume: { used: 1, parallel: 0 } } : request;
+    await process.limiter.withLease(first, async (lease) => {
       this.#charged++;
-      await this.#clock.sleep(ms, lease.signal).catch(() => {});
+      const { signal } = lease;
+      const runs = async (forMs: number) => {
+        this.#runs(request, process, 1);
+        await this.#clock.sleep(forMs, signal).catch(() => {});
+        this.#runs(request, process, -1);
+      };
+      const consumed = () => lease.consume({ parallel }).then(() => lease.consumed.parallel === parallel, unavailable);
+      if (takesLater) await this.#clock.sleep(beforeMs, signal).catch(() => {});
+      if (takesLater && !(await consumed())) return;
+      await runs(ms);
+      if (takesAgain && !signal.aborted) {
+        await lease.release({ parallel });
+        await this.#clock.sleep(betweenMs, signal).catch(() => {});
+        if (await consumed()) await runs(againMs);
+      }
       if (this.#isExact && lease.degraded !== false)
         this.#judge.found(`a slot was lost, and nothing was wrong: ${lease.degraded}`);
-      this.#runs(request, process, -1);
     });
   }
 
