@@ -70,8 +70,8 @@ export interface GatewayOptions {
 /** Stores the limits and the entities. Safe to repeat: a second run finds the entities there. */
 export async function setUp(limiter: RateLimiter): Promise<void> {
   await limiter.setResourceDefaults(MODEL, limitsOf(KEY_TERMS));
-  await limiter.setLimits(PROJECT, limitsOf(PROJECT_TERMS), { resource: MODEL });
   await unlessThere(limiter.createEntity({ id: PROJECT, name: "Acme" }));
+  await limiter.setLimits(PROJECT, limitsOf(PROJECT_TERMS), { resource: MODEL });
   for (const key of [...CALLERS.map((caller) => caller.key), YOU]) {
     await unlessThere(limiter.createEntity({ id: key, parentId: PROJECT, cascade: true }));
   }

@@ -38,7 +38,8 @@ interface DemoOptions {
 async function main({ totalMs, port }: DemoOptions): Promise<void> {
   const ending = new AbortController();
   endOnSignals(ending);
-  await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}` });
+  // Strict but for one thing: the callers of the demo leave out the dollars on purpose.
+  await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}`, strict: true, unnamedLimits: "allow" });
   await setUp(limiter);
   const service = await startService(limiter, port);
   const proxy = await startProxy(limiter, port === undefined ? undefined : 0);

@@ -171,8 +171,9 @@ function clockText(ms: number): string {
   return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
 }
 
-export function definitionText({ definition, inWindow, toppedUp, notified = [] }: LimitExplanation): string {
-  const told = notified.length === 0 ? "" : ` (${toldText(notified)})`;
+export function definitionText(explained: LimitExplanation): string {
+  const { definition, inWindow, toppedUp, notified = [], neverCharged = false } = explained;
+  const told = `${notified.length === 0 ? "" : ` (${toldText(notified)})`}${neverCharged ? " (nothing ever charged)" : ""}`;
   const window = inWindow ? " (a window is open)" : "";
   return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
 }

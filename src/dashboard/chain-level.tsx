@@ -108,7 +108,17 @@ function LimitTable(props: {
 
 function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
   const { limit, source, held, readAtMs } = props;
-  const { soft, shadow, definition, inWindow, toppedUp, resetsAtMs, freesAtMs, notified = [] } = limit;
+  const {
+    soft,
+    shadow,
+    definition,
+    inWindow,
+    toppedUp,
+    resetsAtMs,
+    freesAtMs,
+    notified = [],
+    neverCharged = false,
+  } = limit;
   const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
   const notes = [
     refillWords(definition),
@@ -119,6 +129,7 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
     ...(soft ? ["soft: measured only"] : []),
     ...(shadow ? ["shadow: counts what it would refuse"] : []),
     ...(notified.length === 0 ? [] : [`${notified.join(", ")} % told`]),
+    ...(neverCharged ? ["nothing ever charged"] : []),
     // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
     ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
     ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),

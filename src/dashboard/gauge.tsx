@@ -14,7 +14,7 @@ export function Gauge(props: {
 }) {
   const { of, held, rate, readAtMs } = props;
   const level = useLevel(held, rate, readAtMs);
-  const { limit, capacity, kind, soft, shadow, notifyAt = [], notified = [] } = held;
+  const { limit, capacity, kind, soft, shadow, notifyAt = [], notified = [], neverCharged = false } = held;
   const state = stateOf(level, capacity);
   const shown = Math.max(0, level);
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
@@ -76,6 +76,7 @@ export function Gauge(props: {
           </strong>
         )}
         {notified.length > 0 && <span data-testid="bucket-told">{notified.join(", ")} % told</span>}
+        {neverCharged && <span data-testid="bucket-unused">nothing ever charged</span>}
         {state === "empty" && <strong>{isSlots ? "none free" : "empty"}</strong>}
         {state === "low" && <span class="low">low</span>}
       </div>

@@ -19,6 +19,7 @@ import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { changesIn } from "./level-changes.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
+import { neverCharged } from "./never-charged.ts";
 
 /** Which buckets to list. */
 export interface BucketQuery {
@@ -54,6 +55,8 @@ export interface BucketListing {
     readonly notifyAt?: readonly number[];
     /** Those of them that were told. Absent: it tells none. */
     readonly notified?: readonly number[];
+    /** Nothing was ever charged to it, as far as usage is kept. Absent: something was. */
+    readonly neverCharged?: true;
   }[];
 }
 
@@ -75,16 +78,28 @@ export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOption
     const shown: BucketListing[] = [];
     for (let i = 0; i < items.length; i += READ_TOGETHER) {
       const some = items.slice(i, i + READ_TOGETHER);
-      const states = await Promise.all(some.map((bucket) => inForce(deps, bucket, nowMs)));
-      for (const [j, state] of states.entries()) {
-        if (state !== undefined) shown.push(shownBucket((some[j] as StoredBucket).key, state, nowMs));
-      }
+      const buckets = await Promise.all(
+        some.map(async (bucket) => {
+          const state = await inForce(deps, bucket, nowMs);
+          return state === undefined ? [] : [await told(deps, bucket.key, shownBucket(bucket.key, state, nowMs))];
+        }),
+      );
+      shown.push(...buckets.flat());
     }
     return {
       items: shown,
       ...(cursor === undefined ? {} : { cursor }),
     };
   }, page);
+}
+
+/** The bucket with what is said of limits to which nothing was ever charged. */
+async function told({ scope }: GuardedDeps, key: BucketKey, bucket: BucketListing): Promise<BucketListing> {
+  const full = bucket.limits.filter(({ available, capacity }) => available === capacity).map(({ limit }) => limit);
+  const never = await neverCharged(scope, key, full);
+  if (never.size === 0) return bucket;
+  const limits = bucket.limits.map((one) => (never.has(one.limit) ? { ...one, neverCharged: true as const } : one));
+  return { ...bucket, limits };
 }
 
 /** How many levels are read at a time, where that takes a call. */

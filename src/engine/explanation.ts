@@ -17,6 +17,7 @@ import { type Status, shortfallText } from "../domain/status.ts";
 import { notifiedOf } from "../domain/thresholds.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { neverCharged } from "./never-charged.ts";
 import { disabledIn } from "./plan.ts";
 import type { RequestQuestion } from "./question.ts";
 import { type ObservedBucket, refusalOf } from "./refusal.ts";
@@ -58,6 +59,8 @@ export interface LimitExplanation {
   readonly changesAtMs?: number;
   /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
   readonly notified?: readonly number[];
+  /** Nothing was ever charged to it, as far as usage is kept: perhaps no request names what it counts. Absent: something was. */
+  readonly neverCharged?: true;
 }
 
 /** One entity of the chain. */
@@ -124,7 +127,7 @@ export async function explain(acquirer: Acquirer, deps: EngineDeps, question: Re
         : [],
     ),
   }));
-  const base = { entityId, resource, levels };
+  const base = { entityId, resource, levels: await withNeverCharged(levels, chain, deps) };
   const disabled = disabledIn(chain);
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
@@ -146,6 +149,27 @@ export async function explain(acquirer: Acquirer, deps: EngineDeps, question: Re
     if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") throw error;
     return { ...base, outcome: "never", retryAfterMs: Number.POSITIVE_INFINITY, reason: error.message };
   }
+}
+
+/** The levels with what is said of limits to which nothing was ever charged; those of a request have no usage before it. */
+async function withNeverCharged(
+  levels: readonly LevelExplanation[],
+  chain: readonly ChainLink[],
+  { scope }: EngineDeps,
+): Promise<readonly LevelExplanation[]> {
+  const told = async (limits: readonly LimitExplanation[], link: ChainLink | undefined) => {
+    if (link === undefined) return limits;
+    const full = limits.filter(({ available, capacity }) => available === capacity).map(({ limit }) => limit);
+    const never = await neverCharged(scope, link.bucket, full);
+    return limits.map((one) => (never.has(one.limit) ? { ...one, neverCharged: true as const } : one));
+  };
+  return Promise.all(
+    levels.map(async (level, i) => ({
+      ...level,
+      limits: await told(level.limits, chain[i]),
+      totals: await told(level.totals, chain[i]?.totals),
+    })),
+  );
 }
 
 function levelOf(

@@ -51,6 +51,18 @@ for (const [name, open] of EVERY_STORE) {
     assert.match(images, /^The request of a for gpt-4 does not say how much images it uses: the limit images of org/);
     assert.match(usd, /how much usd it uses: the total usd of org counts it\. Name usd in consume, 0 if it uses none/);
     assert.deepEqual(others, []);
+    const { levels } = await limiter.explain({ ...GPT, entityId: "a" });
+    const said = levels.flatMap(({ entityId, limits, totals }) =>
+      [...limits, ...totals].map(({ limit, neverCharged }) => [entityId, limit, neverCharged === true] as const),
+    );
+    const unused = said.filter(([, , never]) => never).map(([entityId, limit]) => `${entityId} ${limit}`);
+    assert.deepEqual(unused, ["a seen", "a tried", "org images", "org usd"]);
+    const listed = await limiter.listBuckets({ entityId: "a" });
+    const never = listed.flatMap(({ limits }) => limits.filter(({ neverCharged }) => neverCharged));
+    assert.deepEqual(
+      never.map(({ limit }) => limit),
+      ["seen", "tried"],
+    );
     // Named with 0 it is named; what a lease takes later names what it likes.
     const named = { images: 0, usd: 0, tpm: 0 };
     const lease = await limiter.acquire({ ...GPT, entityId: "b", consume: named });

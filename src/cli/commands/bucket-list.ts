@@ -14,6 +14,7 @@ interface BucketRow {
   readonly counts: string;
   readonly available: number;
   readonly capacity: number;
+  readonly neverCharged?: true;
 }
 
 export const bucketList: CommandFile<BucketListOptions> = {
@@ -31,8 +32,9 @@ export const bucketList: CommandFile<BucketListOptions> = {
         page: async (request) => {
           const page = await limiter.listBuckets({ ...query, ...request });
           const items = page.flatMap(({ entityId, resource, limits }) =>
-            limits.map(({ limit, counts, available, capacity }) => {
-              return { entityId, resource, limit, counts, available, capacity };
+            limits.map(({ limit, counts, available, capacity, neverCharged }) => {
+              const row = { entityId, resource, limit, counts, available, capacity };
+              return neverCharged === true ? { ...row, neverCharged } : row;
             }),
           );
           return { items, count: page.length, cursor: page.cursor };
@@ -44,6 +46,7 @@ export const bucketList: CommandFile<BucketListOptions> = {
           { title: "COUNTS", text: ({ counts }) => counts },
           { title: "AVAILABLE", text: ({ limit, available }) => tokensText(limit, available), right: true },
           { title: "CAPACITY", text: ({ limit, capacity }) => tokensText(limit, capacity), right: true },
+          { title: "", text: ({ neverCharged }) => (neverCharged === true ? "nothing ever charged" : "") },
         ],
         empty: "No tokens have been taken yet.",
       }),

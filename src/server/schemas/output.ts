@@ -128,6 +128,7 @@ const limitExplanation = z.object({
   resetsAtMs: instant.optional(),
   changesAtMs: instant.nullable().optional(),
   notified: told(z.array(z.int()), "The percentages of `notifyAt` that were told.").optional(),
+  neverCharged: told(z.literal(true), "Nothing was ever charged to it, as far as usage is kept.").optional(),
   freesAtMs: told(instant, "Of slots: when the next of those that are held is free at the latest.").optional(),
 });
 
@@ -172,6 +173,7 @@ export const bucket = z
         shadow: z.boolean(),
         notifyAt: told(z.array(z.int()), "Percentages that are told when so much is used. Absent: none.").optional(),
         notified: told(z.array(z.int()), "Those of them that were told.").optional(),
+        neverCharged: told(z.literal(true), "Nothing was ever charged to it, as far as usage is kept.").optional(),
       }),
     ),
   })
