@@ -234,6 +234,7 @@ export class PromisedLimit {
 
   #replace(rules: readonly Rule[]): void {
     const before = this.#rules;
+    const brimUnits = this.#brimUnits;
     this.#changes++;
     this.#isExact = false;
     // What had dripped in by the time of the shards is there, and the new rule counts from then on.
@@ -252,8 +253,14 @@ export class PromisedLimit {
       return { rule, era: known?.era ?? eraOf(rule) };
     });
     if (rules.every(({ refill }) => refill > 0)) this.#toppedUp = 0;
-    this.#cutUnits += Math.max(0, this.#units - this.#brimUnits);
-    this.#units = Math.min(this.#units, this.#brimUnits);
+    // A quota keeps what was used. Where shards go by different amounts, only some of them lose by a lower one.
+    const areQuotas = [...before, ...this.#rules].every(({ rule }) => rule.refill === 0);
+    const gained = areQuotas ? this.#brimUnits - brimUnits : 0;
+    const isOne = before.length === 1 && this.#rules.length === 1;
+    const kept = this.#units + (isOne ? gained : Math.max(0, gained));
+    const units = Math.min(kept, this.#brimUnits);
+    this.#cutUnits += Math.max(0, this.#units - units);
+    this.#units = units;
     const sessionMs = sessionOf(this.#rules);
     this.#windowEndMs = undefined;
     if (sessionMs === 0) return;
