@@ -116,12 +116,12 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     const [only] = claims;
     const { clock, random, marks } = this.context;
     if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call, marks);
-    const takes = new UndecidedTakes();
+    const takes = new UndecidedTakes(marks);
     const ops = chainOps(this.context, call, this.#singleOps(call, takes));
     const answers = atomic
       ? await takeTogether(this.context, claims, call, takes)
       : await takeChain(claims, ops, { clock, random, untilMs, signal });
-    if (answers.every(isTaken)) takes.decided(marks);
+    if (answers.every(isTaken)) takes.decided();
     return this.#looks.complete(claims, answers, call);
   }
 

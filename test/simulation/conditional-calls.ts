@@ -49,6 +49,8 @@ export interface Asked {
   counted?: CountedClaim;
   /** The shadows that it passed by when it last landed. */
   passed?: readonly string[];
+  /** Books what its last take used, once the request is granted: what is undone has reached nothing. */
+  use?: () => void;
   /** How often its bucket had been removed. */
   removals?: number;
   /** How often something had gone wrong when a late answer told that it was taken. */
@@ -289,7 +291,10 @@ export class ConditionalCalls {
     if (reply === "stale") return;
     const { claims } = open;
     if (reply.every(({ kind }) => kind === "taken")) {
-      for (const { counted } of asked) if (counted !== undefined) counted.isGranted = true;
+      for (const { counted, use } of asked) {
+        if (counted !== undefined) counted.isGranted = true;
+        use?.();
+      }
     }
     // A level that could not be looked at, or is told as it was seen before: the wait may be wrong, and the refusal says so.
     const unsure = reply.some((answer) => answer.kind === "unseen" || "seenAtMs" in answer);

@@ -473,7 +473,7 @@ export class ConditionalRecorder {
   /** What one part of a write used, for what has to be told of it: the item shows what all of them left. */
   #used(
     { key, before, after }: { key: ItemKey; before: Item | undefined; after: Item },
-    { of, amounts }: Part,
+    { of, kind, amounts, asked }: Part,
     later: readonly Part[],
     { readingMs }: WriteTrace,
   ): void {
@@ -489,12 +489,10 @@ export class ConditionalRecorder {
     const isEstimated = slotWritten(before, after) === undefined;
     // Who has not heard that there is something to tell leaves it to the next.
     const isHeard = of.set.isBeyondRates;
-    thresholds.took(key.bucket, { ...state, limits }, amounts, {
-      nowMs: readingMs,
-      marks: false,
-      isEstimated,
-      isHeard,
-    });
+    const taking = { nowMs: readingMs, marks: false, isEstimated, isHeard };
+    const use = () => thresholds.took(key.bucket, { ...state, limits }, amounts, taking);
+    if (kind === "take" && asked !== undefined && Number(after[SHARD_COUNT] ?? 1) === 1) asked.use = use;
+    else use();
   }
 
   #announced(key: ItemKey, before: Item | undefined, after: Item): void {

@@ -5,7 +5,9 @@ import type { TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
+import { UndecidedTakes } from "../../src/protocol/marks/mark.ts";
 import { calendar } from "./calendar.ts";
+import { without } from "./code-mutants.ts";
 import { inBuckets, type Mutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
@@ -55,6 +57,21 @@ export const MARK_MUTANTS: Readonly<Record<string, Mutant>> = {
         read: async (keys, options, call) =>
           (await items.read(keys, options, call)).map((item, i) => item && asOfNow(keys[i] as ItemKey, item)),
       }),
+  },
+  "a threshold that is told before the request is decided": {
+    layer: "code",
+    caughtAs: TOLD_TWICE,
+    spoil: () => {
+      const { look } = UndecidedTakes.prototype;
+      return without(
+        UndecidedTakes.prototype,
+        "look",
+        function (this: UndecidedTakes, ...take: Parameters<typeof look>) {
+          look.apply(this, take);
+          this.decided();
+        },
+      );
+    },
   },
   "marks without as seen": {
     layer: "items",

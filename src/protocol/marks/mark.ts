@@ -40,6 +40,11 @@ export interface ThresholdMarks extends TakeListener {
  */
 export class UndecidedTakes implements TakeListener {
   readonly #last = new Map<string, Parameters<TakeListener["look"]>>();
+  readonly #listener: TakeListener;
+
+  constructor(listener: TakeListener) {
+    this.#listener = listener;
+  }
 
   look(...take: Parameters<TakeListener["look"]>): void {
     const [{ bucket }] = take;
@@ -47,8 +52,8 @@ export class UndecidedTakes implements TakeListener {
   }
 
   /** All of them were taken, and stay. */
-  decided(listener: TakeListener): void {
-    for (const take of this.#last.values()) listener.look(...take);
+  decided(): void {
+    for (const take of this.#last.values()) this.#listener.look(...take);
   }
 }
 
