@@ -55,6 +55,8 @@ export interface Profile {
   readonly nothing?: number;
   /** Whether every level has limits of its own; otherwise some have. */
   readonly everyLevel?: boolean;
+  /** The limits that entities have at first; absent: they are drawn. */
+  readonly begins?: Readonly<Record<string, readonly Limit[]>>;
   /** How long a moment may be, at most. */
   readonly momentMs: number;
   readonly entities: readonly string[];
@@ -131,6 +133,8 @@ export function hasThresholds(seed: number): boolean {
 export function withThresholds(seed: number, profile: Profile): Profile {
   if (!hasThresholds(seed)) return profile;
   const random = new SeededRandom(seed + 2 ** 43);
+  // Every fourth of them, so that the others stay as they are.
+  if (Math.floor(seed / 13) % 4 === 2) return underShort(random, profile);
   const { palette, levels, weights } = profile;
   const telling = (sets: Profile["palette"]) => sets.map((set) => tellingIn(set, random));
   return {
@@ -139,6 +143,32 @@ export function withThresholds(seed: number, profile: Profile): Profile {
     // Some things that end a period, or do not, are rare elsewhere.
     weights: { ...weights, operator: Math.max(1, weights.operator), greedy: Math.max(3, weights.greedy) },
     ...(levels === undefined ? {} : { levels: { ...levels, totals: telling(levels.totals) } }),
+  };
+}
+
+/** The same world where limits tell of a key whose parent is short again and again: most of what the key took is undone. */
+function underShort(random: SeededRandom, { levels: _, measures: __, ...profile }: Profile): Profile {
+  const tz = zoneOf(random, profile);
+  const capacity = random.integer(10, 60);
+  const own = random.pick([
+    make.quota("rpm", capacity, { reset: { cron: random.pick(["0 * * * *", "0 0 * * *"]), tz } }),
+    make.quota("rpm", capacity, { resetAfterMs: 1_800_000 }),
+    make.custom("rpm", { capacity, refillAmount: capacity, refillPeriodMs: 60_000 }),
+  ]);
+  const key = [{ ...own, notifyAt: random.pick(NOTIFIES) }];
+  const short = [make.custom("rpm", { capacity, refillAmount: capacity, refillPeriodMs: 3_600_000 })];
+  return {
+    ...profile,
+    steps: random.integer(40, 90),
+    weights: { ...QUIET, hold: 8, body: 4, greedy: 4, operator: random.pick([0, 0.5]) },
+    limitsGiven: false,
+    modest: false,
+    momentMs: random.pick([15_000, 60_000, 900_000]),
+    entities: ["team-1", "key-1", "key-2"],
+    resources: ["api"],
+    palette: [key, short],
+    everyLevel: true,
+    begins: { "team-1": short, "key-1": key, "key-2": key },
   };
 }
 

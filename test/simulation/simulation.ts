@@ -189,7 +189,7 @@ class Simulation {
     if (random.chance(0.3)) await limiter.setResourceDefaults("api", drawLimits(random, profile));
     for (const id of profile.entities) {
       if (id !== STRANGER && (profile.everyLevel || random.chance(0.3)))
-        await limiter.setLimits(id, drawLimits(random, profile));
+        await limiter.setLimits(id, profile.begins?.[id] ?? drawLimits(random, profile));
     }
     // Its own chance: the rest of the world is the same whether or not there are totals and plans.
     await furnishLevels(limiter, new SeededRandom(this.#seed + 2 ** 45), profile);
