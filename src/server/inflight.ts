@@ -54,6 +54,8 @@ export class Inflight {
   /** In no order. Not a set: one that changes with every request is made anew again and again. */
   readonly #underway: Underway[] = [];
   readonly #onIdle: (() => void)[] = [];
+  /** Answers that are still sent. */
+  #streams = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -117,14 +119,36 @@ export class Inflight {
     underway.deadline = this.#in(answerMs);
   }
 
+  /** Its answer is a stream, which keeps its place until the function that is answered is called. */
+  outlive(underway: Underway): () => void {
+    let { slot } = underway;
+    underway.slot = undefined;
+    this.#streams += 1;
+    return () => {
+      if (slot === undefined) return;
+      slot.release();
+      slot = undefined;
+      this.#streams -= 1;
+      this.#wakeIfIdle();
+    };
+  }
+
   /** Answers all that are still under way with this. */
   failAll(problem: Problem): void {
     for (const underway of [...this.#underway]) underway.fail(problem);
   }
 
-  /** Resolves when none is under way. */
+  /** Resolves when none is under way, and no answer is still sent. */
   idle(): Promise<void> {
-    return this.#underway.length === 0 ? Promise.resolve() : new Promise((resolve) => this.#onIdle.push(resolve));
+    return this.#isIdle ? Promise.resolve() : new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  get #isIdle(): boolean {
+    return this.#underway.length === 0 && this.#streams === 0;
+  }
+
+  #wakeIfIdle(): void {
+    if (this.#isIdle) for (const wake of this.#onIdle.splice(0)) wake();
   }
 
   close(): void {
@@ -138,7 +162,7 @@ export class Inflight {
       last.index = underway.index;
     }
     underway.slot?.release();
-    if (this.#underway.length === 0) for (const wake of this.#onIdle.splice(0)) wake();
+    this.#wakeIfIdle();
   }
 
   #in(ms: number): number {

@@ -28,6 +28,8 @@ export interface Call<Query, Body> {
   readonly cutOff: (() => void) | undefined;
   /** Gives this request so many ms in place of the usual. */
   extend(answerMs: number): void;
+  /** The answer is a stream: the request counts as in progress until what is answered is called. */
+  outlive(): () => void;
 }
 
 /** An answer as the document describes it. `type` is JSON where it is absent. */

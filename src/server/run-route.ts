@@ -132,6 +132,10 @@ class RouteCall implements Call<unknown, unknown> {
     return AbortSignal.any([underway.controller.signal, this.request.signal]);
   }
 
+  outlive(): () => void {
+    return this.#runner.inflight.outlive(this.#context.underway);
+  }
+
   extend(answerMs: number): void {
     this.#runner.inflight.extend(this.#context.underway, ANSWER_MS + answerMs);
   }

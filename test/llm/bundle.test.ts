@@ -8,7 +8,7 @@ const BOUNDS = [
   ["openai", 37_500],
   ["anthropic", 37_500],
   ["ai", 37_500],
-  ["llm", 19_500],
+  ["llm", 20_000],
 ] as const;
 
 for (const [entry, bytesMax] of BOUNDS) {

@@ -136,6 +136,29 @@ test("stopping: no new connections, what waits goes on, after the drain it is to
   assert.equal((await limiter.available({ entityId: "key-1", resource: "gpt-4" }))[0]?.available, 0);
 });
 
+test("an export keeps its place until it has ended, and a stop waits for it", { timeout: 60_000 }, async (t) => {
+  const { call, close, port, limiter } = await serviceOf(t, { inflightMax: 1, drainMs: 30_000 });
+  let goOn = () => {};
+  const gate = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  t.mock.method(limiter, "exportUsage", async function* () {
+    for (let i = 0; i < 30; i++) yield "x".repeat(70_000);
+    await gate;
+    yield "end";
+  });
+  const path = `http://127.0.0.1:${port}${NS}/usage/export?window=hourly`;
+  const left = await fetch(path);
+  problem(await call("GET", "/v1/me"), 503, "overloaded");
+  await left.body?.cancel();
+  while ((await call("GET", "/v1/me")).status === 503);
+  const read = await fetch(path);
+  const closing = close();
+  goOn();
+  assert.equal((await read.text()).length, 30 * 70_000 + 3);
+  await closing;
+});
+
 test("stopping: a request that ends in time is answered as usual", { timeout: 60_000 }, async (t) => {
   const { call, close, clock } = await serviceOf(t, { drainMs: 30_000 });
   await call("POST", `${NS}/acquire`, { body: drain });

@@ -95,7 +95,7 @@ export const lookingRoutes: readonly Route[] = [
     answers: {
       200: { description: "Oldest first.", type: ["text/csv", "application/x-ndjson", "application/json"] },
     },
-    handle: ({ limiter, query, request }) => usageExported(limiter, query, request.method === "HEAD"),
+    handle: (call) => usageExported(call, call.query, call.request.method === "HEAD"),
   }),
   route({
     method: "get",
