@@ -3,7 +3,7 @@ import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Among, ChargeRules } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
-import type { DraftData, LeaseDraft, TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { DraftData, LeaseDraft, TakeContext, TakenAnswer, Undecided } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
 import { type ChainLink, type ConfigCache, type HowRead, isJustRead } from "./config-cache.ts";
@@ -231,6 +231,8 @@ export function leaseParts(
 export interface PartsDraft {
   /** Must still be the caller's, or nothing is taken. */
   readonly key: KeyMark | undefined;
+  /** Where the store has none: what is told of the take waits until the lease is written down. */
+  readonly undecided: Undecided | undefined;
   writeOf(parts: readonly LeasePart[]): LeaseWrite;
   /** Of parts of which nothing is taken yet. */
   dataOf(parts: readonly LeasePart[]): DraftData;
@@ -239,6 +241,8 @@ export interface PartsDraft {
 /** The plan as the store gets it. */
 export function drafting(plan: Plan, draft: PartsDraft | undefined): Plan {
   if (draft === undefined) return plan;
+  const { undecided } = draft;
+  if (undecided !== undefined) return { ...plan, undecided };
   const lease: LeaseDraft = {
     key: draft.key,
     writeOf: (answers) => draft.writeOf(leaseParts(plan, answers)),

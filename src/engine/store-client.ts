@@ -18,6 +18,7 @@ import type {
   TakeContext,
   TakenAnswer,
   TakeReply,
+  Undecided,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import { allDone } from "./all-done.ts";
@@ -135,9 +136,9 @@ export class StoreClient {
   }
 
   /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
-  async takeMore(claims: readonly Claim[], chain: Chain): Promise<Taken> {
+  async takeMore(claims: readonly Claim[], chain: Chain, undecided?: Undecided): Promise<Taken> {
     if (this.#lifecycle.isStoreClosed) throw limiterClosed();
-    const context = { ...this.#context(), generation: undefined, atomic: false };
+    const context = { ...this.#context(), generation: undefined, atomic: false, undecided };
     const taken = await this.take(claims.map(withoutConfigCheck), chain, context, "async");
     if (taken.kind === "refused") checkRefusal(taken.refusal);
     if (taken.kind !== "granted") return taken;
@@ -194,9 +195,10 @@ export class StoreClient {
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
-  async debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
+  async debit(held: Held, amounts: readonly Amount[], undecided?: Undecided): Promise<Written> {
     const { bucket } = held;
-    const send: StoreWrite["send"] = (context) => this.#deps.scope.buckets.debit(held, amounts, context);
+    const send: StoreWrite["send"] = (context) =>
+      this.#deps.scope.buckets.debit(held, amounts, { ...context, undecided });
     const end = this.#lifecycle.isStoreClosed ? NOT_STORED : await this.#writes.write({ bucket, send }, undefined);
     if (end.kind === "tooDeep") throw debtTooLarge(held.bucket, amounts);
     if (end.kind !== "applied") return { outcome: end.kind, ...NOTHING_REPORTED };

@@ -62,6 +62,7 @@ export class ChangesInSteps implements ChangeAttempts {
     const reply = await this.#move(next, plan, key?.finishOf(next, charge));
     switch (reply.kind) {
       case "stored":
+        charge.kept();
         return { next, charge };
       case "conflict":
         await charge.undo();
@@ -72,6 +73,7 @@ export class ChangesInSteps implements ChangeAttempts {
       case "unavailable":
         // What may be written in the record must not be given back: the record would give it back once more.
         if (reply.applied === "no") await charge.undo();
+        else charge.kept();
         throw leaseNotStored(`A change of the lease ${record.leaseId}`, reply.cause);
     }
   }

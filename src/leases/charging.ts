@@ -26,10 +26,13 @@ import {
 import { withMorePassed } from "./passed.ts";
 import { seenIn } from "./record-of.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
+import { Untold } from "./untold.ts";
 
 /** A charge that can be given back, should the lease not be moved. */
 interface UndoableCharge extends Charge {
   undo(): Promise<void>;
+  /** It stays: what it reached is told. */
+  kept(): void;
 }
 
 /** What one level gave. */
@@ -54,17 +57,18 @@ export class Charging {
     holdings: readonly LeaseHolding[],
     { debits, takes }: ChargePlan,
   ): Promise<UndoableCharge> {
-    const got = [...(await this.#take(record, takes)), ...(await this.#debit(record, debits))];
+    const untold = new Untold();
+    const got = [...(await this.#take(record, takes, untold)), ...(await this.#debit(record, debits, untold))];
     const { clock, calendar } = this.#deps.engine;
     const charge = chargeOf(record, holdings, got, { nowMs: clock.now(), calendar });
-    return { ...charge, undo: () => this.#undo(got) };
+    return { ...charge, undo: () => this.#undo(got), kept: () => untold.tell() };
   }
 
-  async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
+  async #take(record: LeaseRecord, amounts: ResourceAmounts, untold: Untold): Promise<readonly ChargedShare[]> {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
     const claims = claimsOf(record, shares, this.#deps.engine.clock.now());
-    const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record));
+    const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record), untold);
     switch (taken.kind) {
       case "granted":
         return shares.map((share) => {
@@ -82,11 +86,11 @@ export class Charging {
     }
   }
 
-  async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly ChargedShare[]> {
+  async #debit(record: LeaseRecord, amounts: ResourceAmounts, untold: Untold): Promise<readonly ChargedShare[]> {
     const shares = notPassed(record, debitsOf(record, amounts));
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
-      helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
+      helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts, untold)),
     );
     const got: ChargedShare[] = [];
     let failure: { readonly error: unknown } | undefined;

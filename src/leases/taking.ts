@@ -19,6 +19,7 @@ import type { LeaseView } from "./lease-view.ts";
 import type { KeyedResult } from "./once.ts";
 import { draftedRecord, type LeaseTerms, recordOf } from "./record-of.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
+import { Untold } from "./untold.ts";
 
 export interface Taking {
   readonly asked: AcquireRequest;
@@ -44,8 +45,9 @@ export class LeaseTaking {
     const made = draft.made ?? draft.make(partsOfLease(lease));
     if (!this.#deps.leases.isWrittenByTake && draft.isWorthWriting) {
       const failed = await this.#stored(made.write);
-      if (failed !== undefined) return this.#notStored(taking, lease, failed, mark);
+      if (failed !== undefined) return this.#notStored(taking, lease, failed, draft);
     }
+    draft.undecided?.tell();
     if (taking.holdMs > 0) this.#deps.onChange(made.answer.lease);
     return { answer: made.answer, isKept: mark !== undefined };
   }
@@ -72,9 +74,9 @@ export class LeaseTaking {
 
   /** An attempt, or several in turn with others that wait. One that was begun is brought to its end, whatever the signal says. */
   #attempt(asked: AcquireRequest, draft: Draft): Promise<Outcome> {
-    const { acquirer, engine, leases } = this.#deps;
+    const { acquirer, engine } = this.#deps;
     const { signal, ...unaborted } = asked;
-    const drafted = leases.isWrittenByTake && draft.isWorthWriting ? draft : undefined;
+    const drafted = draft.isWorthWriting ? draft : undefined;
     signal?.throwIfAborted();
     if (asked.wait === undefined) return acquirer.attempt(unaborted, undefined, drafted);
     return acquireWaiting(
@@ -107,11 +109,12 @@ export class LeaseTaking {
     taking: Taking,
     lease: Lease,
     reply: Exclude<LeaseReply, { kind: "stored" }>,
-    mark: KeyMark | undefined,
+    { key, undecided }: Draft,
   ): Promise<KeyedResult<LeaseAnswer | Refusal>> {
     // What may be written in a record must not be given back: its end would give it back once more.
     if (reply.kind !== "unavailable" || reply.applied === "no") await lease.rollback();
-    if (reply.kind !== "unavailable") throw keyInProgress(mark?.key ?? "");
+    else undecided?.tell();
+    if (reply.kind !== "unavailable") throw keyInProgress(key?.key ?? "");
     return this.unavailable(taking, reply.cause);
   }
 }
@@ -119,6 +122,7 @@ export class LeaseTaking {
 /** What a take is written down as; made once, inside its transaction or after it. */
 class Draft implements PartsDraft {
   readonly key: KeyMark | undefined;
+  readonly undecided: Untold | undefined;
   made: WrittenTake | undefined;
   readonly #taking: Taking;
   readonly #deps: StoredLeasesDeps;
@@ -126,6 +130,7 @@ class Draft implements PartsDraft {
 
   constructor(taking: Taking, key: KeyMark | undefined, deps: StoredLeasesDeps) {
     this.key = key;
+    this.undecided = deps.leases.isWrittenByTake ? undefined : new Untold();
     this.#taking = taking;
     this.#deps = deps;
   }

@@ -52,6 +52,13 @@ export interface CallContext {
   /** The store answers within this time, or that it is unavailable. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** Of a take or a debit that is undone unless a later write is made: what it has to tell waits here. Absent: it stays once it is applied. */
+  readonly undecided?: Undecided | undefined;
+}
+
+/** What calls have to tell, until somebody knows that what they did stays. */
+export interface Undecided {
+  add(tell: () => void): void;
 }
 
 /**

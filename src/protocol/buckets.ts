@@ -21,7 +21,7 @@ import { debit } from "./give-back/debit.ts";
 import { giveBackLate } from "./give-back/late.ts";
 import { renew } from "./give-back/renewal.ts";
 import { Nonces } from "./item/nonces.ts";
-import { type TakeListener, takenOf, UndecidedTakes, usedBy } from "./marks/mark.ts";
+import { listenerOf, type TakeListener, takenOf, UndecidedTakes, usedBy } from "./marks/mark.ts";
 import { Marks } from "./marks/marks.ts";
 import { BucketUpkeep } from "./operations/upkeep.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -96,7 +96,7 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     const [only] = claims;
     const isOne = claims.length === 1 && only !== undefined && call.nowMs === asked.nowMs;
     if (!isOne || !this.#isUsual(only, call.nowMs)) return this.#takeAll(claims, asked, call);
-    return this.#takeOne(only, call, this.context.marks);
+    return this.#takeOne(only, call, listenerOf(this.context.marks, call));
   }
 
   async #takeAll(claims: readonly Claim[], { atomic, nowMs }: TakeContext, asked: Called): Promise<TakeReply> {
@@ -114,9 +114,10 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
     const undecided = await this.#joins.before(claims, call);
     if (undecided !== undefined) return undecided;
     const [only] = claims;
-    const { clock, random, marks } = this.context;
-    if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call, marks);
-    const takes = new UndecidedTakes(marks);
+    const { clock, random } = this.context;
+    const listener = listenerOf(this.context.marks, call);
+    if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call, listener);
+    const takes = new UndecidedTakes(listener);
     const ops = chainOps(this.context, call, this.#singleOps(call, takes));
     const answers = atomic
       ? await takeTogether(this.context, claims, call, takes)

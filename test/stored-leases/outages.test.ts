@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { type OpenOptions, RateLimiterUnavailable } from "../../src/entry/index.ts";
+import { CHANNELS, Limit, type OpenOptions, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import { type Fault, FaultStore } from "../../src/testing/fault-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
+import { heard } from "../limiter/listening.ts";
 import { FULL, openStoredLeases, openWorld, taking } from "./kit.ts";
 
 const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;
@@ -51,6 +52,33 @@ for (const [name, openStore] of EVERY_STORE) {
       await assert.rejects(faulty.acquire(taking({ tpm: 500 })), RateLimiterUnavailable);
       assert.deepEqual(await left(), TAKEN, "it counts as used");
       assert.equal((await storedLeases.list()).length, 0);
+    });
+
+    test("a percentage is told once the lease, or its change, is written", async (t) => {
+      const { faulty, failing, limiter, store } = await open(t);
+      if (store.tellsThresholds === undefined || store.scope("default").leases.isWrittenByTake) return;
+      const events = heard(t, CHANNELS.threshold);
+      const told = async () => {
+        await store.scope("default").buckets.thresholdsTold?.();
+        return events.splice(0).map(({ percent, used }) => [percent, used]);
+      };
+      await limiter.setResourceDefaults("gpt-4", [Limit.quota("tpm", 1_000, { reset: "daily", notifyAt: [50, 90] })]);
+      failing("lease", "refused");
+      await assert.rejects(faulty.acquire(taking({ tpm: 600 })), RateLimiterUnavailable);
+      const leaseId = id(await faulty.acquire(taking({ tpm: 100 })));
+      for (const change of [
+        () => faulty.consume(leaseId, { amounts: { tpm: 500 } }),
+        () => faulty.adjust(leaseId, { delta: { tpm: 500 } }),
+      ]) {
+        failing("lease", "refused");
+        await assert.rejects(change(), RateLimiterUnavailable);
+      }
+      assert.deepEqual(await told(), []);
+      await faulty.consume(leaseId, { amounts: { tpm: 400 } });
+      assert.deepEqual(await told(), [[50, 500]]);
+      failing("lease", "lostBefore", 10);
+      await assert.rejects(faulty.acquire(taking({ tpm: 450 })), RateLimiterUnavailable);
+      assert.deepEqual(await told(), [[90, 950]], "it counts as used");
     });
 
     test("a lost answer to the write of a lease is found out by sending it again", async (t) => {

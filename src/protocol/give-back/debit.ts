@@ -1,7 +1,7 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { CallContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
-import { usedBy } from "../marks/mark.ts";
+import { listenerOf, usedBy } from "../marks/mark.ts";
 import { called, jobOf } from "../process/call.ts";
 import { MOVES_MAX } from "../process/retry-policy.ts";
 import type { ShardLanes } from "../process/shard-lanes.ts";
@@ -35,7 +35,7 @@ export async function debit(
     if (outcome.kind !== "taken") return { kind: "unavailable", applied: "no", cause: notDebited(outcome.kind, held) };
     const ticket = ticketOfJob(job, outcome, context.env);
     const state = wholeAround(context, imageAfterJob(held, outcome));
-    context.marks.look(held, usedBy(amounts, outcome), state, outcome.image);
+    listenerOf(context.marks, asked).look(held, usedBy(amounts, outcome), state, outcome.image);
     return { kind: "applied", state, ticket };
   }
   return { kind: "unavailable", applied: "no", cause: notDebited("elsewhere", held) };

@@ -3,7 +3,7 @@ import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Ticket } from "../../domain/give-back.ts";
 import { markText, type Use } from "../../domain/mark-words.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
-import type { Claim, Held } from "../../ports/bucket-store.ts";
+import type { CallContext, Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { BN, namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
@@ -55,6 +55,12 @@ export class UndecidedTakes implements TakeListener {
   decided(): void {
     for (const take of this.#last.values()) this.#listener.look(...take);
   }
+}
+
+/** Who hears what takes of a call have left: at once, or once somebody knows that they stay. */
+export function listenerOf(marks: TakeListener, { undecided }: Pick<CallContext, "undecided">): TakeListener {
+  if (undecided === undefined) return marks;
+  return { look: (...take) => undecided.add(() => marks.look(...take)) };
 }
 
 /**

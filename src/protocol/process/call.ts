@@ -10,11 +10,14 @@ export interface Called extends CallContext {
   readonly askedAtSequence: number;
 }
 
-export function called({ clock, env, caches }: ProtocolContext, { nowMs, timeoutMs, signal }: CallContext): Called {
+export function called(
+  { clock, env, caches }: ProtocolContext,
+  { nowMs, timeoutMs, signal, undecided }: CallContext,
+): Called {
   const untilMs = clock.now() + timeoutMs;
   // A reading from before the clock was corrected may lie ahead of what the server can show.
   const readingMs = Math.min(nowMs, env.serverTime.latestMs());
-  return { nowMs: readingMs, timeoutMs, signal, untilMs, askedAtSequence: caches.sequence };
+  return { nowMs: readingMs, timeoutMs, signal, undecided, untilMs, askedAtSequence: caches.sequence };
 }
 
 /** What a call wants of one bucket. */
