@@ -110,6 +110,26 @@ test("who looks late at what refills takes no mark back that others set since", 
   assert.deepEqual([late.told, other.told], [[], [80, 80]]);
 });
 
+test("what was used of a quota is told, also where it refills by the time its mark is written", async () => {
+  const store = opened();
+  const [isRead, isMarked] = [gate(), gate()];
+  const other = processOn(store, { mark: (...args) => isRead.opened.then(() => store.mark(...args)) });
+  const late = processOn(store, {
+    mark: (...args) => {
+      isRead.open();
+      return isMarked.opened.then(() => store.mark(...args));
+    },
+  });
+  await other.take(80, T0);
+  await late.take(15, T0);
+  await other.settled();
+  const rate = limitSet([limitMakers(calendar).perSecond("day", 1_000)]);
+  await processOn(store, {}, rate).take(1, T0);
+  isMarked.open();
+  await late.settled();
+  assert.deepEqual([other.told, late.told], [[80], [95]]);
+});
+
 const BOTH = limitSet([
   limitMakers(calendar).quota("day", 100, { reset: "daily", ...NOTIFY }),
   limitMakers(calendar).perMinute("rpm", 100, NOTIFY),

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { freshBucket } from "../../src/domain/bucket-state.ts";
 import { limitMakers } from "../../src/domain/limit.ts";
+import { limitSet } from "../../src/domain/limit-set.ts";
 import type { Crossed } from "../../src/domain/thresholds.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { UndecidedTakes } from "../../src/protocol/marks/mark.ts";
 import { claim, DAY_MS, kinds, MINUTE_MS, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
@@ -96,6 +99,21 @@ test("levels of a request that is refused and undone write no marks", async () =
   assert.deepEqual(kinds(await process.place.take(both(85), T0)), ["taken", "short"]);
   await process.buckets.settled();
   assert.deepEqual([marks, percents(told)], [0, []]);
+});
+
+test("of what a request took from a bucket again and again, as it yielded, the last is looked at", () => {
+  const looked: unknown[] = [];
+  const takes = new UndecidedTakes({ look: ({ bucket }, { readingMs }) => looked.push([bucket.entityId, readingMs]) });
+  const left = freshBucket(limitSet(RPM), { asOfMs: T0, generation: 1 }, T0, calendar);
+  const take = (entityId: string, readingMs: number) =>
+    takes.look(claim(entityId, RPM, { rpm: 80 }), { amounts: [], readingMs }, left);
+  for (const [i, entityId] of ["ada", "org", "org"].entries()) take(entityId, T0 + i);
+  assert.deepEqual(looked, []);
+  takes.decided();
+  assert.deepEqual(looked, [
+    ["ada", T0],
+    ["org", T0 + 2],
+  ]);
 });
 
 test("what was used of a quota is told, also where it is no quota any more when the mark is written", async () => {
