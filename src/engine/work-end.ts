@@ -1,5 +1,3 @@
-import type { Lease } from "./lease.ts";
-
 /**
  * How work ended that tokens were taken for.
  *
@@ -38,7 +36,7 @@ export function endOfThrown(error: unknown, signals: readonly (AbortSignal | und
  * has been called. So there the lease is settled first.
  */
 export async function paidBody<Value>(
-  lease: Lease,
+  lease: { settle(): Promise<void> },
   signals: readonly (AbortSignal | undefined)[],
   body: () => Value | Promise<Value>,
 ): Promise<Value> {

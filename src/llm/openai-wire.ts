@@ -3,12 +3,13 @@ import type { TokenUsage } from "./kinds.ts";
 import type { Wire, WireCall } from "./limited-http.ts";
 import { choicesOf, fieldOf, less, type Params, textOf, wholeOf } from "./wire-fields.ts";
 
-/** OpenAI's chat completions, responses and embeddings, and servers that speak like it. */
+/** OpenAI's completions, responses and embeddings, and servers that speak like it. */
 export const OPENAI_WIRE: Wire = {
   callOf(pathname, params, isFixed) {
     const model = textOf(params.model) ?? /\/deployments\/([^/]+)\//.exec(pathname)?.[1] ?? "";
-    if (pathname.endsWith("/chat/completions")) return chatCall(model, params, isFixed);
-    if (pathname.endsWith("/responses")) return responsesCall(model, params);
+    // Completions of old differ in the text of their chunks alone.
+    if (pathname.endsWith("/completions")) return chatCall(model, params, isFixed);
+    if (/\/responses(\/compact)?$/.test(pathname)) return responsesCall(model, params);
     return pathname.endsWith("/embeddings") ? embeddingsCall(model, params) : undefined;
   },
   errorBody: ({ status, code, detail }) => ({
@@ -52,7 +53,7 @@ function deltaText(choice: unknown): string {
   const texts = ["content", "refusal", "reasoning_content", "reasoning"].map((name) => textOf(fieldOf(delta, name)));
   const calls = fieldOf(delta, "tool_calls");
   const args = Array.isArray(calls) ? calls.map((call) => textOf(fieldOf(fieldOf(call, "function"), "arguments"))) : [];
-  return [...texts, ...args].join("");
+  return [textOf(fieldOf(choice, "text")), ...texts, ...args].join("");
 }
 
 /** The totals hold what their details name. */

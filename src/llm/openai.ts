@@ -8,7 +8,7 @@ import { OPENAI_WIRE } from "./openai-wire.ts";
 type Fetch = (url: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /**
- * Limits the calls of an OpenAI client: chat completions, responses and embeddings. Answers a client of the same class;
+ * Limits the calls of an OpenAI client: completions, responses and embeddings. Answers a client of the same class;
  * the given one stays as it is. A call that is refused is not sent, and throws the client's own `RateLimitError`;
  * `refusalOf(error)` has the reason. Every other call passes.
  *

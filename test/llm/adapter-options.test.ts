@@ -384,3 +384,17 @@ test("limits that a token may not read are asked for once", async (t) => {
   for (const _ of [1, 2]) await client.chat.completions.create(PARAMS);
   assert.equal(asked, 1);
 });
+
+test("completions of old and compacted responses are metered, too", async (t) => {
+  const { limiter, charged } = await setUp(t, () => TEXT_ANSWER);
+  const answers: Readonly<Record<string, object>> = {
+    "/v1/completions": { choices: [{ text: "hi" }], usage: { prompt_tokens: 5, completion_tokens: 20 } },
+    "/v1/responses/compact": { output: [], usage: { input_tokens: 7, output_tokens: 30 } },
+  };
+  const fetch = async (url: string | URL | Request) => Response.json(answers[new URL(String(url)).pathname]);
+  const client = limitOpenAI(new OpenAI({ apiKey: "k", fetch }), { limiter, entityId: KEY });
+  await client.completions.create({ model: MODEL, prompt: "hi" });
+  assert.deepEqual(await charged(), { rpm: 1, tpm: 25 });
+  await client.responses.compact({ model: MODEL, input: "hi" });
+  assert.deepEqual(await charged(), { rpm: 2, tpm: 62 });
+});
