@@ -17,6 +17,16 @@ export function plus(a: Count, b: Count): Count {
   return exactCount(BigInt(a) + BigInt(b));
 }
 
+/** The product of two safe integers. */
+export function times(a: number, b: number): Count {
+  const product = a * b;
+  return Number.isSafeInteger(product) ? product : exactCount(BigInt(a) * BigInt(b));
+}
+
+export function minus(count: Count): Count {
+  return count === 0 ? 0 : -count;
+}
+
 /** The count in tokens, exact up to 2^53 - 1 whole ones; beyond that the nearest number. */
 export function tokensOfCount(milli: Count): number {
   if (typeof milli === "number") return milli / 1000;

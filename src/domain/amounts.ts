@@ -1,3 +1,4 @@
+import type { Count } from "../bucket/count.ts";
 import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
@@ -12,6 +13,12 @@ import { topUpOfSlots } from "./slot-errors.ts";
 export interface Amount {
   readonly limit: string;
   readonly milli: number;
+}
+
+/** What usage counts of one limit, however much: slots of large weights that are held for a day are more than a number holds. */
+export interface CountedAmount {
+  readonly limit: string;
+  readonly milli: Count;
 }
 
 /** Whole tokens by measure; in a top-up, by limit. */

@@ -1,4 +1,4 @@
-import type { Amount } from "./amounts.ts";
+import type { Amount, CountedAmount } from "./amounts.ts";
 import { type BucketState, holdEndMs } from "./bucket-state.ts";
 import {
   byPeriod,
@@ -22,7 +22,7 @@ export interface RenewedSlots {
   /** Of what is held now. */
   readonly ticket: Ticket;
   /** How long the slots were held that moved, for usage. */
-  readonly times: readonly Amount[];
+  readonly times: readonly CountedAmount[];
 }
 
 /**
@@ -38,7 +38,7 @@ export function renewSlots(
   const atMs = Math.max(nowMs, state.epochMs);
   const limits = state.limits.slice();
   const parts: PeriodShare[] = [];
-  const times: Amount[] = [];
+  const times: CountedAmount[] = [];
   let validUntilMs = state.validUntilMs;
   for (const share of byPeriod(ticket, amounts)) {
     for (const { limit: name, milli } of share.amounts) {

@@ -1,4 +1,5 @@
-import type { Amount } from "./amounts.ts";
+import { type Count, times } from "../bucket/count.ts";
+import type { Amount, CountedAmount } from "./amounts.ts";
 import { type BucketState, findLimit } from "./bucket-state.ts";
 import { hasSlots, isSlotPin, pinOf, type Ticket } from "./give-back.ts";
 import { givenBack } from "./holds.ts";
@@ -14,7 +15,7 @@ export function timeOfGivenBack(
   amounts: readonly Amount[],
   ticket: Ticket,
   nowMs: number,
-): readonly Amount[] {
+): readonly CountedAmount[] {
   const atMs = Math.max(nowMs, state.epochMs);
   return amounts.flatMap(({ limit, milli }) => {
     const pin = pinOf(ticket, limit);
@@ -25,7 +26,10 @@ export function timeOfGivenBack(
 }
 
 /** Time of the holds that ended by themselves between a state of a bucket and a later one, or the instant of one, by limit. */
-export function timeOfEnded(before: BucketState | undefined, after: Pick<BucketState, "epochMs">): readonly Amount[] {
+export function timeOfEnded(
+  before: BucketState | undefined,
+  after: Pick<BucketState, "epochMs">,
+): readonly CountedAmount[] {
   if (before === undefined || before === after || before.plain) return NONE;
   return before.limits.flatMap(({ name, limit, slices }) => {
     if (slices.length === 0 || !rulesOf(limit).holdsSlots) return [];
@@ -36,12 +40,12 @@ export function timeOfEnded(before: BucketState | undefined, after: Pick<BucketS
 }
 
 /** So many thousandths of a slot for so long. */
-export function heldFor(limit: string, milli: number, ms: number): Amount {
+export function heldFor(limit: string, milli: number, ms: number): CountedAmount {
   return { limit, milli: timeOf(milli, ms) };
 }
 
-export function timeOf(milli: number, ms: number): number {
-  return Math.min(Number.MAX_SAFE_INTEGER, milli * Math.max(0, ms));
+export function timeOf(milli: number, ms: number): Count {
+  return times(milli, Math.max(0, ms));
 }
 
-const NONE: readonly Amount[] = Object.freeze([]);
+const NONE: readonly CountedAmount[] = Object.freeze([]);

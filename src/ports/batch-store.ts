@@ -1,4 +1,4 @@
-import type { Amount } from "../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -57,7 +57,7 @@ export interface VersionedRow extends StraightRow {
 export interface LeftUsage {
   readonly hourMs: number;
   readonly requests: number;
-  readonly amounts: readonly Amount[];
+  readonly amounts: readonly CountedAmount[];
 }
 
 /** What a row is to be before the batch, if it is still of this version; 0: if there is none. It contains no take. */
@@ -108,7 +108,7 @@ export interface BatchClaim {
    * Counted beside the amounts once the request is applied; also where the bucket of a credit is forgotten (`lost`). Not the time of
    * slots (`#hu` of their limit) that the slice of their pin no longer has.
    */
-  readonly strays: readonly Amount[];
+  readonly strays: readonly CountedAmount[];
   /** Of a credit: what is counted where the bucket is forgotten. */
   readonly lost: LeftUsage | undefined;
 }

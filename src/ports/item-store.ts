@@ -55,7 +55,7 @@ export interface ItemWrite {
   /** Of a put, the whole item. */
   readonly set: Item;
   /** Added to what is there; nothing there counts as 0. Never an attribute of `set` or `remove`. */
-  readonly add: Readonly<Record<string, number>>;
+  readonly add: Readonly<Record<string, number | bigint>>;
   readonly remove: readonly string[];
   /**
    * Of an update: attributes that become what others were before the write, by the names they had; what was not there counts

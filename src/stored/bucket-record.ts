@@ -1,4 +1,4 @@
-import type { Amount } from "../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
@@ -262,7 +262,7 @@ function counted(
     amounts,
     sign,
     requests,
-  }: { readonly amounts: readonly Amount[]; readonly sign: 1 | -1; readonly requests: number },
+  }: { readonly amounts: readonly CountedAmount[]; readonly sign: 1 | -1; readonly requests: number },
   { countsUsage, nowMs }: RecordContext,
 ): BucketRecord {
   if (!countsUsage) return { state, shape, open, left };

@@ -1,4 +1,5 @@
-import type { Amount } from "../domain/amounts.ts";
+import { minus } from "../bucket/count.ts";
+import type { Amount, CountedAmount } from "../domain/amounts.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
@@ -172,21 +173,24 @@ export function countedOfCredit(
   amounts: readonly Amount[],
   { slotsUsed, undoes }: SlotsBack,
   nowMs: number,
-): readonly Amount[] {
+): readonly CountedAmount[] {
   const slots = bypass ? NONE : slotsOf(ticket, amounts);
   if (slots.length === 0) return countedOf(amounts, bypass);
   const counted = slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts;
   const times = state === undefined || undoes !== undefined ? NONE : timeOfGivenBack(state, slots, ticket, nowMs);
-  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: -milli }))];
+  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: minus(milli) }))];
 }
 
 /** Times that slots were held, under the name that usage has for them. */
-export function heldCounts(times: readonly Amount[]): readonly Amount[] {
+export function heldCounts(times: readonly CountedAmount[]): readonly CountedAmount[] {
   return times.length === 0 ? NONE : times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli }));
 }
 
 /** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
-export function countedOfTime(before: BucketState | undefined, after: Pick<BucketState, "epochMs">): readonly Amount[] {
+export function countedOfTime(
+  before: BucketState | undefined,
+  after: Pick<BucketState, "epochMs">,
+): readonly CountedAmount[] {
   return heldCounts(timeOfEnded(before, after));
 }
 

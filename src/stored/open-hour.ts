@@ -1,4 +1,5 @@
-import type { Amount } from "../domain/amounts.ts";
+import { type Count, minus, plus } from "../bucket/count.ts";
+import type { CountedAmount } from "../domain/amounts.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
 
 /**
@@ -19,12 +20,12 @@ export interface OpenHour {
 export interface HourCount {
   readonly hourMs: number;
   readonly requests: number;
-  readonly amounts: readonly Amount[];
+  readonly amounts: readonly CountedAmount[];
 }
 
 /** Something to count: amounts taken (`sign` 1) or given back (-1), and how many requests they stand for. */
 interface Counting {
-  readonly amounts: readonly Amount[];
+  readonly amounts: readonly CountedAmount[];
   readonly sign: 1 | -1;
   readonly requests: number;
   readonly nowMs: number;
@@ -54,19 +55,19 @@ export function countedIn(
     return { open: next.open, left: [...leaving(open, names), ...next.left] };
   }
   const counted = open.counted.slice();
-  let strangers: Amount[] | undefined;
+  let strangers: CountedAmount[] | undefined;
   for (const { limit, milli } of counting.amounts) {
     if (milli === 0) continue;
     const index = indexOf(names, limit);
     if (index < 0 || index >= counted.length) {
       strangers ??= [];
-      strangers.push({ limit, milli: counting.sign * milli });
+      strangers.push({ limit, milli: signed(milli, counting.sign) });
       continue;
     }
     const before = counted[index] as number;
-    const after = (Number.isNaN(before) ? 0 : before) + counting.sign * milli;
+    const after = plus(Number.isNaN(before) ? 0 : before, signed(milli, counting.sign));
     // Past 2^53 it would no longer be exact: the table, which adds with BigInt, gets it.
-    if (!Number.isSafeInteger(after)) return { open, left: asCount(counting) };
+    if (typeof after !== "number") return { open, left: asCount(counting) };
     counted[index] = after;
   }
   return {
@@ -77,7 +78,7 @@ export function countedIn(
 
 /** What the hour holds, for the table; none when nothing was counted. */
 export function leaving(open: OpenHour, names: Names): readonly HourCount[] {
-  const amounts: Amount[] = [];
+  const amounts: CountedAmount[] = [];
   for (let i = 0; i < open.counted.length; i++) {
     const milli = open.counted[i] as number;
     if (!Number.isNaN(milli)) amounts.push({ limit: (names[i] as { name: string }).name, milli });
@@ -92,8 +93,17 @@ export const NONE: readonly HourCount[] = Object.freeze([]);
 export function asCount({ amounts, sign, requests, nowMs }: Counting): readonly HourCount[] {
   const counted = amounts.filter(({ milli }) => milli !== 0);
   if (counted.length === 0 && requests === 0) return NONE;
-  const signed = counted.map(({ limit, milli }) => ({ limit, milli: sign * milli }));
-  return [{ hourMs: hourOf(nowMs), requests, amounts: signed }];
+  return [
+    {
+      hourMs: hourOf(nowMs),
+      requests,
+      amounts: counted.map(({ limit, milli }) => ({ limit, milli: signed(milli, sign) })),
+    },
+  ];
+}
+
+function signed(milli: Count, sign: 1 | -1): Count {
+  return sign === 1 ? milli : minus(milli);
 }
 
 function indexOf(names: Names, name: string): number {

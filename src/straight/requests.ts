@@ -1,4 +1,5 @@
-import type { Amount } from "../domain/amounts.ts";
+import { minus } from "../bucket/count.ts";
+import type { Amount, CountedAmount } from "../domain/amounts.ts";
 import { isSlotPin, pinOf, type Ticket } from "../domain/give-back.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import type { SourcedLimits } from "../domain/limited-bucket.ts";
@@ -197,7 +198,7 @@ function ofCredit(
 ): Pick<BatchClaim, "amounts" | "pins" | "judgedMs" | "strays" | "lost"> {
   const held = of as Held;
   const counted = countedOfCredit(record && asIfEnough(record.state), held, amounts, slots, context.nowMs);
-  const back = strangers(form, counted).map(({ limit, milli }) => ({ limit, milli: -milli }));
+  const back = strangers(form, counted).map(({ limit, milli }) => ({ limit, milli: minus(milli) }));
   return {
     amounts: placed(form, amounts),
     pins: pinsOf(form, amounts, held.ticket, { judgedMs, record, isUsed: slots.slotsUsed === true }),
@@ -226,7 +227,7 @@ function ofRenewal(
 }
 
 /** What usage counts that has no place in a row. */
-function strangers({ shape }: RowForm, counted: readonly Amount[]): readonly Amount[] {
+function strangers({ shape }: RowForm, counted: readonly CountedAmount[]): readonly CountedAmount[] {
   return counted.filter(({ limit, milli }) => milli !== 0 && at(shape, limit) < 0);
 }
 

@@ -38,7 +38,7 @@ export function checkWrite(write: ItemWrite): void {
   for (const name in add) {
     if (kind !== "update") throw useless(write, `adds to "${name}"`);
     checkValue(add[name], name, key);
-    if (typeof add[name] !== "number") throw new Error(`"${name}" of ${shownKey(key)}: only a number can be added.`);
+    if (typeOf(add[name]) !== "number") throw new Error(`"${name}" of ${shownKey(key)}: only a number can be added.`);
     if (Object.hasOwn(set, name)) throw twice(write, name);
   }
   for (const name of remove) {
@@ -165,7 +165,7 @@ function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item |
   return Object.freeze(after);
 }
 
-const USED = /^b_(rqp?|.+_(tc|by|od|tp|bp|op))$/;
+const USED = /^b_(rqp?|.+_(tc|by|od|wr|hu|tp|bp|op|wv|hv))$/;
 
 /** A store knows no negative zero. */
 function stored(value: ItemValue): ItemValue {

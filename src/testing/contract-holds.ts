@@ -273,6 +273,19 @@ export function holdsContract(suite: Suite): void {
     assert.deepEqual(await used(place), { counters: { parallel: 6 }, heldMs: { parallel: 122_000 } });
   });
 
+  suite.test("how long slots of large weights were held is counted exactly", async (place) => {
+    const weight = 300_001;
+    const of = claim("a", [Limit.concurrent("mb", 1_000_000, { holdMs: 24 * HOUR_MS })], { mb: weight });
+    const [one, two, three] = [await place.ticket(of, T0), await place.ticket(of, T0), await place.ticket(of, T0)];
+    await renewed(place, of, three, { mb: weight }, T0 + 11 * HOUR_MS);
+    for (const ticket of [one, two]) await place.settle(of, ticket, { mb: weight }, T0 + 20 * HOUR_MS + 1);
+    await place.take([of], T0 + 40 * HOUR_MS);
+    const query = { entityId: "a", resource: "api", window: "hourly", fromMs: T0, toMs: T0 + 41 * HOUR_MS } as const;
+    const { items } = await place.scope.usage.query(query, { limit: 100 });
+    const heldMs = items.reduce((sum, item) => sum + (item.heldMs.mb ?? 0), 0);
+    assert.equal(heldMs, weight * (11 * HOUR_MS + 2 * (20 * HOUR_MS + 1) + 24 * HOUR_MS));
+  });
+
   suite.test("the time of a hold is counted once, whatever comes too late for it", async (place) => {
     const of = claim("a", [Limit.concurrent("parallel", 10, { holdMs: HOLD_MS })], { parallel: 2 });
     const old = await place.ticket(of, T0);

@@ -10,7 +10,7 @@ const { tk, wr, tc } = namesOf("tpm");
 export const SHADOW_MUTANTS: Readonly<Record<string, Spoiled>> = {
   "a shadow that debits": rewriting((write) =>
     hasPassed(write) && write.trace?.form === "take"
-      ? { ...write, add: { ...write.add, [tk]: (write.add[tk] ?? 0) - passedMilli(write) } }
+      ? { ...write, add: { ...write.add, [tk]: Number(write.add[tk] ?? 0) - passedMilli(write) } }
       : write,
   ),
   "a shadow that is not bounded from above": rewriting((write) =>
@@ -25,7 +25,7 @@ export const SHADOW_MUTANTS: Readonly<Record<string, Spoiled>> = {
   ),
   "a shadow that counts with the tokens of others": rewriting((write) =>
     hasPassed(write) && write.kind === "update"
-      ? { ...write, add: { ...write.add, [wr]: (write.add[wr] ?? 0) + (write.add[tc] ?? 0) + 1_000 } }
+      ? { ...write, add: { ...write.add, [wr]: Number(write.add[wr] ?? 0) + Number(write.add[tc] ?? 0) + 1_000 } }
       : write,
   ),
 };

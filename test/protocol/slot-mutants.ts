@@ -153,7 +153,7 @@ function asSeen(write: ItemWrite, seen: Item | undefined, tk: string): ItemWrite
   if (added === undefined || typeof seen?.[tk] !== "number") return write;
   return {
     ...write,
-    set: { ...write.set, [tk]: Number(seen[tk]) + added },
+    set: { ...write.set, [tk]: Number(seen[tk]) + Number(added) },
     add: kept(write.add, (name) => name !== tk),
   };
 }

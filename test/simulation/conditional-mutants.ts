@@ -149,6 +149,8 @@ function withoutNames(set: ItemWrite["set"], name: RegExp): ItemWrite["set"] {
   return Object.fromEntries(Object.entries(set).filter(([attribute]) => !name.test(attribute)));
 }
 
-function doubled(add: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(add).map(([name, milli]) => [name, TOKENS.test(name) ? milli * 2 : milli]));
+function doubled(add: ItemWrite["add"]): ItemWrite["add"] {
+  return Object.fromEntries(
+    Object.entries(add).map(([name, milli]) => [name, TOKENS.test(name) ? Number(milli) * 2 : milli]),
+  );
 }

@@ -146,7 +146,10 @@ export const SHADOW_ITEM_MUTANTS: Readonly<Record<string, Mutant>> = {
     spoil: rewriting((write) => {
       if (write.trace?.form !== "take") return write;
       const passed = passedIn(write).filter(({ limit }) => !(namesOf(limit).tk in write.set));
-      const debits = passed.map(({ limit, milli }) => [namesOf(limit).tk, (write.add[namesOf(limit).tk] ?? 0) - milli]);
+      const debits = passed.map(({ limit, milli }) => [
+        namesOf(limit).tk,
+        Number(write.add[namesOf(limit).tk] ?? 0) - milli,
+      ]);
       return { ...write, add: { ...write.add, ...Object.fromEntries(debits) } };
     }),
   },

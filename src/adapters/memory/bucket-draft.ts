@@ -1,4 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
@@ -109,7 +109,7 @@ export class BucketDraft {
     });
   }
 
-  #countAs(bucket: BucketKey, amounts: readonly Amount[], sign: 1 | -1): void {
+  #countAs(bucket: BucketKey, amounts: readonly CountedAmount[], sign: 1 | -1): void {
     const { usage } = this.#buckets;
     // Nothing makes no entry in the usage of an hour.
     if (usage === undefined || amounts.every(({ milli }) => milli === 0)) return;

@@ -1,4 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
+import { tokensOfCount } from "../../bucket/count.ts";
+import type { CountedAmount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { HOUR_MS, hourOf } from "../../domain/usage.ts";
 import { lastHourOverMs } from "../../stored/keeping.ts";
@@ -66,27 +67,27 @@ export class UsageCounter {
   }
 
   /** Of amounts taken (`sign` 1) or given back (-1). */
-  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, nowMs: number): HourUsage {
+  count(cell: Counted, amounts: readonly CountedAmount[], sign: 1 | -1, nowMs: number): HourUsage {
     const hour = this.#hourAt(cell, amounts, nowMs);
     for (let a = 0; a < amounts.length; a++) {
-      const { limit, milli } = amounts[a] as Amount;
+      const { limit, milli } = amounts[a] as CountedAmount;
       if (milli === 0) continue;
+      const count = sign * tokensOfCount(milli);
       // Most often they are counted in the order in which they are named.
-      if (a < hour.names.length && hour.names[a] === limit)
-        hour.tokens[a] = (hour.tokens[a] as number) + (sign * milli) / 1000;
-      else this.#add(hour, limit, (sign * milli) / 1000);
+      if (a < hour.names.length && hour.names[a] === limit) hour.tokens[a] = (hour.tokens[a] as number) + count;
+      else this.#add(hour, limit, count);
     }
     return hour;
   }
 
-  #hourAt(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
+  #hourAt(cell: Counted, amounts: readonly CountedAmount[], nowMs: number): HourUsage {
     const { last } = cell;
     const isLast = last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS;
     return isLast ? last : this.#nextHour(cell, amounts, nowMs);
   }
 
   // Not in `#hourAt`: V8 makes an object for the variables of a closure with every call of the function that the closure stands in.
-  #nextHour(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
+  #nextHour(cell: Counted, amounts: readonly CountedAmount[], nowMs: number): HourUsage {
     const hourMs = hourOf(nowMs);
     let hour = cell.hours?.findLast((known) => known.hourMs === hourMs);
     if (hour === undefined) {
@@ -112,7 +113,7 @@ export class UsageCounter {
     hour.tokens = [...tokens, count];
   }
 
-  #namesOf(amounts: readonly Amount[]): readonly string[] {
+  #namesOf(amounts: readonly CountedAmount[]): readonly string[] {
     return this.#shared(amounts.flatMap(({ limit, milli }) => (milli === 0 ? [] : [limit])));
   }
 

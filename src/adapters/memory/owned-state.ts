@@ -107,7 +107,7 @@ export class OwnedState implements TakenInPlace, SharedState {
 
   /**
    * Gives back slots, and answers how long they were held, as usage counts it, for whoever counts at once. Undefined where one of the
-   * amounts is no slot that is held: then nothing is given back. No boundary may be passed.
+   * amounts is no slot that is held, or its time is no number: then nothing is given back. No boundary may be passed.
    */
   giveBack(amounts: readonly Amount[], ticket: Ticket, nowMs: number): readonly Amount[] | undefined {
     const { limits, epochMs } = this.#state;
@@ -120,7 +120,9 @@ export class OwnedState implements TakenInPlace, SharedState {
       const slices = givenBack(held.slices, pin, milli);
       if (slices === undefined) return undefined;
       leftSlices[a] = slices;
-      leftMilli[a] = timeOf(milli, atMs - pin.sinceMs);
+      const time = timeOf(milli, atMs - pin.sinceMs);
+      if (typeof time !== "number") return undefined;
+      leftMilli[a] = time;
     }
     this.#times ??= limits.map(({ name }) => ({ limit: countName("heldMs", name), milli: 0 }));
     let isCounted = false;

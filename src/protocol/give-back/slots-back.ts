@@ -1,4 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
 import { hasSlots, isSlotPin, pinOf, type SlotPin, type Ticket } from "../../domain/give-back.ts";
 import { givenBack } from "../../domain/holds.ts";
@@ -91,7 +91,7 @@ export function uncounted({ amounts, ticket, slotsUsed }: SlotsBack): readonly A
 }
 
 /** How long slots were held that are given back to a bucket as it stands. */
-export function timesBack(state: BucketState, back: SlotsBack): readonly Amount[] {
+export function timesBack(state: BucketState, back: SlotsBack): readonly CountedAmount[] {
   if (!back.countsTime) return [];
   return back.amounts.flatMap(({ limit, milli }) => {
     const pin = slotPinOf(back.ticket, limit);

@@ -1,10 +1,11 @@
+import { type Count, plus } from "../../bucket/count.ts";
 import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
 
 /** Puts one conditional write together, clause by clause. */
 export class WriteBuilder {
   readonly #when: Clause[] = [];
   readonly #set: Record<string, ItemValue> = {};
-  readonly #add: Record<string, number> = {};
+  readonly #add: Record<string, Count> = {};
   readonly #remove: string[] = [];
   #copy: Record<string, string> | undefined;
 
@@ -49,8 +50,8 @@ export class WriteBuilder {
     return this;
   }
 
-  add(name: string, amount: number): this {
-    if (amount !== 0) this.#add[name] = (this.#add[name] ?? 0) + amount;
+  add(name: string, amount: Count): this {
+    if (amount !== 0) this.#add[name] = plus(this.#add[name] ?? 0, amount);
     return this;
   }
 

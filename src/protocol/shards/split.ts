@@ -68,7 +68,7 @@ function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: It
     const { tk } = namesOf(name);
     // Where it is set, its tokens are bound by that; where nothing is moved, they may have changed all the same.
     if (tk in set) return [];
-    const added = add[tk] ?? 0;
+    const added = Number(add[tk] ?? 0);
     const keptMilli = tokensMilli - movedOf(moves, name);
     // A debt is shared as a debt: neither shard may spend what the other owes.
     const mostMilli = keptMilli < 0 ? 0 : Math.max(terms.capacityMilli, keptMilli);

@@ -1,4 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Floor } from "../../domain/floor.ts";
@@ -38,7 +38,9 @@ export interface Move {
  * What one write counts, in either direction: tokens also of what moves none, and what of them was let through by a bypass, each
  * limit once; requests that leave a soft limit below zero, 1000 each, to which the form adds those of the write's own requests.
  */
-export interface UsageDelta extends Readonly<Record<UsageCounter, readonly Amount[]>> {
+export interface UsageDelta extends Readonly<Record<Exclude<UsageCounter, "heldMs">, readonly Amount[]>> {
+  /** How long slots were held. */
+  readonly heldMs: readonly CountedAmount[];
   readonly requests: number;
   /** It may count how long slots were held that it renews: also where nothing else is counted, the hour is that of the reading. */
   readonly renews?: true;

@@ -1,4 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
+import type { CountedAmount } from "../../domain/amounts.ts";
 import { type BucketState, findLimit, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
 import { hasSlots, isSlotPin, type SlotPin, type Ticket } from "../../domain/give-back.ts";
 import { givenBack, moved, SLICES_MAX, type Slice, sliceEndingBy, taken } from "../../domain/holds.ts";
@@ -33,7 +33,7 @@ export function slicesAfter(
   held: LimitState,
   move: Move | undefined,
   atMs: number,
-  times: Amount[],
+  times: CountedAmount[],
 ): readonly Slice[] | undefined {
   const { name, limit, slices } = held;
   if (move === undefined || (move.milli <= 0 && move.slots === undefined)) return slices;

@@ -1,5 +1,5 @@
 import { debtMaxMilli } from "../../bucket/share.ts";
-import type { Amount } from "../../domain/amounts.ts";
+import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import type { LimitState } from "../../domain/bucket-state.ts";
 import { marksAfterUse } from "../../domain/limit-kinds.ts";
 import type { Item } from "../../ports/item-store.ts";
@@ -36,7 +36,7 @@ export interface Written {
   /** Which of them passed by shadows. */
   readonly passed: Passed[];
   /** How long slots were held that it renews. */
-  readonly heldMs: Amount[];
+  readonly heldMs: CountedAmount[];
 }
 
 /** Nothing yet but what the intent counts by itself. */

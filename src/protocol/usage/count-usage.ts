@@ -1,3 +1,4 @@
+import { type Count, plus } from "../../bucket/count.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
@@ -34,7 +35,7 @@ export function eachCounter(
   usage: UsageDelta,
   limits: Named,
   { countsByHour }: Pick<Dialect, "countsByHour">,
-  add: (name: string, sum: number) => void,
+  add: (name: string, sum: Count) => void,
 ): void {
   for (const { limit, milli } of usage.counters) {
     // A limit that is no longer there was used all the same; its counter stays until the hour is closed.
@@ -66,8 +67,8 @@ function roll(
   dialect: Dialect,
 ): void {
   const before = numberOf(item, UH);
-  const own = new Map<string, number>();
-  eachCounter(usage, limits, dialect, (name, sum) => own.set(name, (own.get(name) ?? 0) + sum));
+  const own = new Map<string, Count>();
+  eachCounter(usage, limits, dialect, (name, sum) => own.set(name, plus(own.get(name) ?? 0, sum)));
   const copied = new Set<string>();
   const copy = (to: string, from: string) => {
     builder.copy(to, from);
@@ -100,7 +101,7 @@ function roll(
   builder.set(UH, hour).set(RQ, usage.requests);
 }
 
-function start(builder: WriteBuilder, item: Item, name: string, milli: number | undefined): void {
+function start(builder: WriteBuilder, item: Item, name: string, milli: Count | undefined): void {
   if (milli !== undefined) builder.set(name, milli);
   else if (name in item) builder.remove(name);
 }
