@@ -5,7 +5,7 @@ export type Uncounted = "ignore" | "report";
  * Of a request whose measures are left out where nothing counts them, as those of an adapter are: a key without a budget is not limited by
  * one. No name that a caller could give.
  */
-export const UNCOUNTED: unique symbol = Symbol("uncounted");
+const UNCOUNTED: unique symbol = Symbol("uncounted");
 
 /** The request, so that measures that nothing counts are left out. */
 export function leavingOut<Request extends object>(

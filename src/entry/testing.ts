@@ -15,7 +15,8 @@ export {
 export { describeStore } from "../testing/contract.ts";
 export type { Gap, OpenStore } from "../testing/contract-kit.ts";
 export { type Fault, type FaultedCall, type FaultOptions, FaultStore } from "../testing/fault-store.ts";
-export { ModelLimit, type WriteKind } from "../testing/model.ts";
+export { ModelLimit } from "../testing/model.ts";
 export { ModelBucket } from "../testing/model-bucket.ts";
+export type { WriteKind } from "../testing/model-period.ts";
 export { SeededRandom } from "../testing/random.ts";
 export { SimulatedClock, SkewedClock } from "../testing/simulated-clock.ts";

@@ -2,15 +2,15 @@ import type { Amount } from "../domain/amounts.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import { ModelLimit, type ModelPeriod } from "./model.ts";
-import { HeldSlots, type SlotWrite } from "./model-holds.ts";
+import type { ModelLimit } from "./model.ts";
+import type { SlotWrite } from "./model-holds.ts";
 import { instantOf, isNewer, numbersUpTo, sameLimits } from "./model-origin.ts";
-import { periodsSetBack } from "./model-period.ts";
-import { changedModel, newLimit, pastsKept, seededSlots } from "./model-slots.ts";
-import { problemsOf, type StoredBucket, storedMilli } from "./model-stored.ts";
-import { floorOf, type ModelPart } from "./model-terms.ts";
+import { type ModelPeriod, periodsSetBack } from "./model-period.ts";
+import { changedModel, newLimit, pastsKept, seededLimit } from "./model-slots.ts";
+import { problemsOf, type StoredBucket, storedMilli, surelyHolds } from "./model-stored.ts";
+import type { ModelPart } from "./model-terms.ts";
 
-export type { ModelPeriod } from "./model.ts";
+export type { ModelPeriod } from "./model-period.ts";
 
 /** In which period of each quota something was taken. */
 export type ModelPins = ReadonlyMap<string, ModelPeriod>;
@@ -94,15 +94,8 @@ export class ModelBucket {
       calendar,
       part,
     );
-    for (const { name, limit, tokensMilli, remainder, quota, slices = [] } of state.limits) {
-      const { topUpMilli: toppedUpMilli = 0, windowStartMs, countedFromMilli } = quota ?? {};
-      const before = periodsOf(name);
-      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, countedFromMilli, windowStartMs, before };
-      const isSlots = limit.holdMs !== undefined;
-      const seeded = isSlots ? seededSlots : ModelLimit.seeded;
-      const one = seeded(seed, epochMs, calendar);
-      one.held = HeldSlots.of(slices);
-      model.#limits.set(name, one);
+    for (const held of state.limits) {
+      model.#limits.set(held.name, seededLimit(held, part, periodsOf(held.name), epochMs, calendar));
     }
     return model;
   }
@@ -318,13 +311,7 @@ export class ModelBucket {
   surelyFits(amounts: readonly Amount[], readingMs: number, leavePercent: number): boolean {
     return amounts.every(({ limit, milli }) =>
       // It is certain only where it fits in all.
-      this.#candidates(limit).every((model) => {
-        if (model.limit.soft || model.limit.shadow) return true;
-        const level = model.levelMilli(readingMs);
-        // A full limit holds its brim to the millitoken, and slots are whole.
-        const spare = level === model.brimMilli || model.limit.holdMs !== undefined ? 0n : 1n;
-        return level >= BigInt(milli) + floorOf(model, leavePercent) + spare;
-      }),
+      this.#candidates(limit).every((model) => surelyHolds(model, milli, readingMs, leavePercent)),
     );
   }
 

@@ -170,6 +170,12 @@ export const NO_PAST: Past = {
 /** Of a limit that goes on from what a store has: which rules it went by before is the store's to say. */
 export const UNKNOWN_PAST: Past = { ...NO_PAST, filledByMs: Number.POSITIVE_INFINITY };
 
+/** Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken. */
+export function pastAt({ filledAtMs, filledByMs }: Past, atMs: number): "gone" | "there" | "doubtful" {
+  if (filledByMs <= atMs) return "gone";
+  return filledAtMs > atMs ? "there" : "doubtful";
+}
+
 /** Whatever it holds, until then it is not as if it had never been. */
 export function pastUntil(atMs: number): Past {
   return { filledAtMs: atMs, filledByMs: atMs, brim: BigInt(Number.MAX_SAFE_INTEGER) };

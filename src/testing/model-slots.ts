@@ -1,8 +1,17 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
-import { ModelLimit, type WriteKind } from "./model.ts";
+import { ModelLimit } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
-import { goneOn, type ModelPeriod, NO_PAST, periodBegun, UNKNOWN_PAST } from "./model-period.ts";
+import {
+  goneOn,
+  type ModelPeriod,
+  type ModelSeed,
+  NO_PAST,
+  periodBegun,
+  UNKNOWN_PAST,
+  type WriteKind,
+} from "./model-period.ts";
+import type { StoredBucket } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
 
 /** At most N at once, the slow way: N without what is held, each hold until the end that its holder was told. */
@@ -87,12 +96,24 @@ export function newLimit(limit: Limit, atMs: number, calendar: Calendar, part: M
     : new ModelSlots(limit, atMs, calendar, part);
 }
 
-/** One that goes on from what a store has. */
-export function seededSlots(
-  { limit, part, before }: { limit: Limit; part: ModelPart | undefined; before: readonly ModelPeriod[] },
+/** One that goes on from what a store has, in a period that the ones before had begun. */
+export function seededLimit(
+  held: StoredBucket["limits"][number],
+  part: ModelPart | undefined,
+  before: readonly ModelPeriod[],
   atMs: number,
   calendar: Calendar,
 ): ModelLimit {
+  const { limit, tokensMilli, remainder, quota, slices = [] } = held;
+  const { topUpMilli: toppedUpMilli = 0, windowStartMs, countedFromMilli } = quota ?? {};
+  const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, countedFromMilli, windowStartMs, before };
+  const seeded = limit.holdMs === undefined ? ModelLimit.seeded : seededSlots;
+  const one = seeded(seed, atMs, calendar);
+  one.held = HeldSlots.of(slices);
+  return one;
+}
+
+function seededSlots({ limit, part, before }: ModelSeed, atMs: number, calendar: Calendar): ModelLimit {
   const slots = new ModelSlots(limit, atMs, calendar, part);
   slots.past = UNKNOWN_PAST;
   Object.assign(slots.period, goneOn(before.filter(({ rule }) => rule === slots.period.rule)));

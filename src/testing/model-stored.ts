@@ -3,6 +3,7 @@ import type { Limit } from "../domain/limit.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
 import type { ModelLimit } from "./model.ts";
 import type { StoredSlice } from "./model-holds.ts";
+import { floorOf } from "./model-terms.ts";
 
 /** A bucket as a store has it. */
 export interface StoredBucket {
@@ -93,4 +94,13 @@ export function problemsOf(
     problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
   }
   return problems;
+}
+
+/** Whether so much could be taken from a limit at a reading, with a millitoken to spare. */
+export function surelyHolds(model: ModelLimit, milli: number, readingMs: number, leavePercent: number): boolean {
+  if (model.limit.soft || model.limit.shadow) return true;
+  const level = model.levelMilli(readingMs);
+  // A full limit holds its brim to the millitoken, and slots are whole.
+  const spare = level === model.brimMilli || model.limit.holdMs !== undefined ? 0n : 1n;
+  return level >= BigInt(milli) + floorOf(model, leavePercent) + spare;
 }

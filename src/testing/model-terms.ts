@@ -63,12 +63,18 @@ export function windowChangeAfter({ schedule = [] }: Limit, atMs: number, calend
   return Math.min(Infinity, ...schedule.map(({ cron, tz = "UTC" }) => calendar.nextChange(cron, tz, atMs)));
 }
 
-/** The most it holds in any of its windows, in millitokens. */
-export function capacityMost({ capacity, schedule = [] }: Limit): bigint {
+/** A part may owe as much less as there are parts: they may be joined. */
+export function owedMost(part: ModelPart | undefined): bigint {
+  return MOST / BigInt(part?.count ?? 1);
+}
+
+/** The most it, or a part of it, holds in any of its windows, in millitokens. */
+export function capacityMost({ capacity, schedule = [] }: Limit, part?: ModelPart): bigint {
   const all = schedule.map((entry) =>
     entry.scale === undefined ? milli(entry.capacity ?? capacity) : scaled(milli(capacity), entry.scale),
   );
-  return -all.reduce((least, one) => lesser(least, -one), -milli(capacity));
+  const most = -all.reduce((least, one) => lesser(least, -one), -milli(capacity));
+  return part === undefined ? most : shareOf(most, part);
 }
 
 export function lesser(a: bigint, b: bigint): bigint {

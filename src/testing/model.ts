@@ -14,6 +14,7 @@ import {
   type Past,
   type PastDoubt,
   PERIODS_MS,
+  pastAt,
   pastUntil,
   pastWith,
   periodBegun,
@@ -31,12 +32,10 @@ import {
   lesser,
   MOST,
   type ModelPart,
+  owedMost,
   partOf,
-  shareOf,
   windowChangeAfter,
 } from "./model-terms.ts";
-
-export type { ModelPeriod, WriteKind } from "./model-period.ts";
 
 /**
  * The slow, obvious limiter: nothing is rounded, nothing is summed up. It keeps the list of all that was taken and asks,
@@ -155,7 +154,7 @@ export class ModelLimit extends ModelStanding {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
-    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) {
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -owedMost(this.#part)) {
       this.#period.isUncounted = true;
       return;
     }
@@ -169,9 +168,7 @@ export class ModelLimit extends ModelStanding {
     const level = this.levelMilli(this.epochMs);
     const [{ windowStartMs }, byHand] = [this.#period, this.period?.byHand ?? 0];
     this.past = this.pastIfChanged;
-    // Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken.
-    const { filledAtMs, filledByMs } = this.past;
-    const past = filledByMs <= this.epochMs ? "gone" : filledAtMs > this.epochMs ? "there" : "doubtful";
+    const past = pastAt(this.past, this.epochMs);
     const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
     this.#drippedBefore = this.#dripped(this.epochMs);
     this.#sinceMs = this.epochMs;
@@ -198,10 +195,10 @@ export class ModelLimit extends ModelStanding {
     this.#taken -= gained * this.#unitsPerMilli;
     this.#mark(this.epochMs, this.brimMilli, false);
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
-    const isTooDeep = gained < 0n && left < -this.#owedMost && !isForgiven;
+    const isTooDeep = gained < 0n && left < -owedMost(this.#part) && !isForgiven;
     if (isTooDeep) this.#period.isUncounted = true;
     if (isForgiven || isTooDeep) this.#marks = [];
-    if (isForgiven || isTooDeep) this.#mark(this.epochMs, isForgiven ? 0n : -this.#owedMost, false);
+    if (isForgiven || isTooDeep) this.#mark(this.epochMs, isForgiven ? 0n : -owedMost(this.#part), false);
     if (limit.resetAfterMs === undefined) return;
     if (this.#nextResetMs <= this.epochMs) this.#renew(this.epochMs);
     // What is not full has begun, and so has what an earlier rule has something to say to.
@@ -336,8 +333,7 @@ export class ModelLimit extends ModelStanding {
     if (!isPast && this.levelMilli(readingMs) < this.past.brim) return false;
     if (this.held.milliAfter(Math.max(readingMs, this.epochMs)) > 0n) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined || this.#mayBeClosed;
-    const most = capacityMost(this.#limit);
-    const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
+    const least = capacityMost(this.#limit, this.#part) - 1n;
     // All of it is there in the window of now, and nothing is out: the other windows find it full, too.
     const isUntouched = () => this.levelMilli(readingMs) >= this.brimMilli - 1n && this.#period.granted <= 0n;
     if (this.#resets) return this.#toppedUp === 0n && (this.levelMilli(readingMs) >= least || isUntouched());
@@ -355,11 +351,6 @@ export class ModelLimit extends ModelStanding {
 
   get #resets(): boolean {
     return this.#limit.reset !== undefined || this.#limit.resetAfterMs !== undefined;
-  }
-
-  /** A part may owe as much less as there are parts: they may be joined. */
-  get #owedMost(): bigint {
-    return MOST / BigInt(this.#part?.count ?? 1);
   }
 
   get #nextResetMs(): number {

@@ -1,6 +1,7 @@
 import type { Limit } from "../../src/domain/limit.ts";
-import type { ModelLimit, ModelPeriod } from "../../src/testing/model.ts";
+import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { ModelPeriod } from "../../src/testing/model-period.ts";
 import { inForceAt, shareOf } from "../../src/testing/model-terms.ts";
 import { calendar } from "./calendar.ts";
 import { PARTS, WindowRefill } from "./window-refill.ts";
