@@ -1,11 +1,6 @@
-import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import type { Fold } from "./fold.ts";
-import { always, freed, isNeverCut, type Piece } from "./piece.ts";
-
-/** Deeper than any debt, and higher than any capacity. */
-export const DEEP_MILLI = -DEBT_MAX_MILLI;
-export const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
+import { fullestMilli } from "../../domain/limit-state.ts";
+import { DEEP_MILLI, type Fold, freed, HIGH_MILLI, isNeverCut, newIn, type Piece } from "./piece.ts";
 
 /**
  * What a rebase does to each limit, like `foldsOf`, for one that brings other limits, or several in turn. A soft limit that is made hard, a session
@@ -15,53 +10,84 @@ export const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
 export function foldsAround(state: BucketState, rebased: (state: BucketState) => BucketState): readonly Fold[] {
   const seen = rebased(state);
   const folds = state.limits.map((before): Fold => {
-    const { name, tokensMilli } = before;
+    const { name } = before;
     const becomes = (tokens: number) =>
       findLimit(rebased({ ...state, limits: [{ ...before, tokensMilli: tokens }] }), name);
     const after = findLimit(seen, name);
     if (after !== undefined && isNeverCut(before, after)) return { name, before, after, piece: freed(before, after) };
-    return { name, before, after, piece: pieceAround(tokensMilli, becomes) };
+    return { name, before, after, piece: pieceAround(before, becomes) };
   });
   return [...folds, ...newIn(seen, state)];
 }
 
-/** Limits that the item lacks. */
-export function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
-  return seen.limits.flatMap((after): Fold[] => {
-    if (findLimit(state, after.name) !== undefined) return [];
-    return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
-  });
-}
+type Becomes = (tokensMilli: number) => LimitState | undefined;
 
-/** The widest run of tokens around some of which the same becomes: all rise alike, or all become the same. */
-function pieceAround(tokensMilli: number, becomes: (tokensMilli: number) => LimitState | undefined): Piece {
+/**
+ * The widest run of tokens around some of which the same becomes: all rise alike, or all become the same. Where a run that rises meets one
+ * that becomes the same, the number at which they meet is in the latter.
+ */
+function pieceAround({ tokensMilli, limit, part }: LimitState, asked: Becomes): Piece {
+  const becomes = remembering(asked);
   const after = becomes(tokensMilli);
-  const marks = marksOf(after);
-  const there = after?.tokensMilli ?? 0;
-  const rises = (tokens: number) => {
-    const then = becomes(tokens);
-    return marksOf(then) === marks && then !== undefined && then.tokensMilli - tokens === there - tokensMilli;
+  const thereMilli = after?.tokensMilli ?? 0;
+  const isAlike = (x: number, y: number) => marksOf(becomes(x)) === marksOf(becomes(y));
+  const valueAt = (tokens: number) => becomes(tokens)?.tokensMilli ?? 0;
+  const stays = (x: number, y: number) => valueAt(x) === valueAt(y) && isAlike(x, y);
+  const rises = (x: number, y: number) =>
+    valueAt(x) - x === valueAt(y) - y && becomes(x) !== undefined && isAlike(x, y);
+  const around = [tokensMilli - 1, tokensMilli + 1];
+  const isRising = !around.some((next) => stays(tokensMilli, next)) && around.some((next) => rises(tokensMilli, next));
+  const isSame = (tokens: number) => (isRising ? rises : stays)(tokensMilli, tokens);
+  // What is forgotten was full. There two lines meet: on one of them all rise, on the other all become the same.
+  const fullMilli = fullestMilli(limit, part);
+  const levelAt = (tokens: number) => becomes(tokens)?.tokensMilli ?? fullMilli;
+  const meets = (end: number) => {
+    const [rising, same] = isRising ? [tokensMilli, end] : [end, tokensMilli];
+    return levelAt(same) - levelAt(rising) + rising;
   };
-  const stays = (tokens: number) => {
-    const then = becomes(tokens);
-    return marksOf(then) === marks && (then?.tokensMilli ?? 0) === there;
+  const edgeTowards = (end: number) => {
+    if (isSame(end)) return undefined;
+    const last = lastWhere(tokensMilli, end, isSame, { meets, strideMilli: fullMilli });
+    const next = last + Math.sign(end - last);
+    return isRising && last !== tokensMilli && stays(last, next) ? last - Math.sign(end - last) : last;
   };
-  const isRising = rises(tokensMilli - 1) || rises(tokensMilli + 1);
-  const isSame = isRising ? rises : stays;
-  const from = isSame(DEEP_MILLI) ? undefined : lastWhere(tokensMilli, DEEP_MILLI, isSame);
-  const top = isSame(HIGH_MILLI) ? undefined : lastWhere(tokensMilli, HIGH_MILLI, isSame);
+  const from = edgeTowards(DEEP_MILLI);
+  const top = edgeTowards(HIGH_MILLI);
   const below = top === undefined ? undefined : top + 1;
-  return isRising ? { from, below, how: "add", milli: there - tokensMilli } : { from, below, how: "set", milli: there };
+  const milli = isRising ? thereMilli - tokensMilli : thereMilli;
+  return { from, below, how: isRising ? "add" : "set", milli };
 }
 
-/** The last number on the way from one, where something holds, to another, where it does not. */
-function lastWhere(holdsAt: number, failsAt: number, holds: (value: number) => boolean): number {
-  let [good, bad] = [holdsAt, failsAt];
-  while (Math.abs(bad - good) > 1) {
-    const middle = Math.trunc(good / 2 + bad / 2);
-    const next = middle === good || middle === bad ? good + Math.sign(bad - good) : middle;
-    if (holds(next)) good = next;
-    else bad = next;
+/** Asks once for each number. */
+function remembering(becomes: Becomes): Becomes {
+  const known = new Map<number, LimitState | undefined>();
+  return (tokens) => {
+    if (!known.has(tokens)) known.set(tokens, becomes(tokens));
+    return known.get(tokens);
+  };
+}
+
+/**
+ * The last number on the way from one, where something holds, to another, where it does not. It is most often where what becomes of the two
+ * `meets`, so that is asked first; else some strides further, so that the other comes to lie next to it.
+ */
+function lastWhere(
+  holdsAt: number,
+  failsAt: number,
+  holds: (value: number) => boolean,
+  { meets, strideMilli }: { readonly meets: (failsAt: number) => number; readonly strideMilli: number },
+): number {
+  let [good, bad, stride] = [holdsAt, failsAt, strideMilli];
+  const ask = (value: number) => {
+    if (value <= Math.min(good, bad) || value >= Math.max(good, bad)) return;
+    if (holds(value)) good = value;
+    else bad = value;
+  };
+  const towards = Math.sign(failsAt - holdsAt);
+  for (; Math.abs(bad - good) > 1; stride *= 2) {
+    const guess = meets(bad);
+    for (const value of [guess, guess + towards, guess - towards]) ask(value);
+    ask(good + towards * Math.min(stride, Math.floor(Math.abs(bad - good) / 2)));
   }
   return good;
 }
@@ -70,6 +96,6 @@ function lastWhere(holdsAt: number, failsAt: number, holds: (value: number) => b
 function marksOf(limit: LimitState | undefined): string {
   if (limit === undefined) return "";
   const { quota, remainder, resetsBefore, configured } = limit;
-  const { windowStartMs, topUpMilli, resets } = quota ?? {};
-  return [windowStartMs, topUpMilli, resets, remainder, resetsBefore, configured].join();
+  const { windowStartMs, topUpMilli, resets, countedFromMilli } = quota ?? {};
+  return [windowStartMs, topUpMilli, resets, countedFromMilli, remainder, resetsBefore, configured].join();
 }

@@ -1,16 +1,17 @@
-import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { DEEP_MILLI, foldsAround, HIGH_MILLI, newIn } from "./fold-around.ts";
-import { always, freed, isNeverCut, type Piece, pieceFor, raised } from "./piece.ts";
-
-/** How one limit gets from its state on the item to its state after a rebase. */
-export interface Fold {
-  readonly name: string;
-  /** Undefined where the item lacks the limit. */
-  readonly before: LimitState | undefined;
-  /** Undefined where it need not be remembered any longer. */
-  readonly after: LimitState | undefined;
-  readonly piece: Piece;
-}
+import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
+import { foldsAround } from "./fold-around.ts";
+import {
+  always,
+  DEEP_MILLI,
+  type Fold,
+  freed,
+  HIGH_MILLI,
+  isNeverCut,
+  newIn,
+  type Piece,
+  pieceFor,
+  raised,
+} from "./piece.ts";
 
 /**
  * What a rebase does to each limit. Time, boundaries and resets are one function of the stored tokens, x -> min(x + A, B): min and

@@ -1,4 +1,5 @@
-import type { LimitState } from "../../domain/bucket-state.ts";
+import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
+import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
 
 /**
@@ -10,6 +11,28 @@ export interface Piece {
   readonly below: number | undefined;
   readonly how: "add" | "set";
   readonly milli: number;
+}
+
+/** How one limit gets from its state on the item to its state after a rebase. */
+export interface Fold {
+  readonly name: string;
+  /** Undefined where the item lacks the limit. */
+  readonly before: LimitState | undefined;
+  /** Undefined where it need not be remembered any longer. */
+  readonly after: LimitState | undefined;
+  readonly piece: Piece;
+}
+
+/** Deeper than any debt, and higher than any capacity. */
+export const DEEP_MILLI = -DEBT_MAX_MILLI;
+export const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
+
+/** Limits that the item lacks. */
+export function newIn(seen: BucketState, state: BucketState): readonly Fold[] {
+  return seen.limits.flatMap((after): Fold[] => {
+    if (findLimit(state, after.name) !== undefined) return [];
+    return [{ name: after.name, before: undefined, after, piece: always(after.tokensMilli) }];
+  });
 }
 
 /** The piece in which these tokens lie. */

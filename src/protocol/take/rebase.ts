@@ -9,10 +9,11 @@ import { parameterNames, parametersOf, shardCountOf } from "../item/encode-item.
 import { count, signWrite } from "../usage/count-usage.ts";
 import { rollTo } from "../usage/hours.ts";
 import { keepFor } from "./expiry.ts";
-import { type Fold, foldsOf } from "./fold.ts";
+import { foldsOf } from "./fold.ts";
 import { foldsAround } from "./fold-around.ts";
 import { clearsAccess, type Env, type Intent, type Step } from "./intent.ts";
 import { relativeTo, traceOf } from "./moves.ts";
+import type { Fold } from "./piece.ts";
 import { countedBy, tracedParts } from "./sides.ts";
 import { writeWcu } from "./write-counter.ts";
 import { writtenOf } from "./write-limit.ts";

@@ -4,11 +4,10 @@ import type { TracePart } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import { neededBy } from "./floors.ts";
-import type { Fold } from "./fold.ts";
 import type { Intent, Move, UsageDelta } from "./intent.ts";
 import { atLeast, isBelow } from "./moves.ts";
 import { type Passed, passedAt, type Sides } from "./passed.ts";
-import type { Piece } from "./piece.ts";
+import type { Fold, Piece } from "./piece.ts";
 
 /** Levels between which something is decided alike. Undefined: nothing binds there. */
 interface Bounds {

@@ -8,11 +8,10 @@ import type { WriteBuilder } from "../item/write-builder.ts";
 import { boundDebt } from "../shared/debts.ts";
 import type { Low } from "./expiry.ts";
 import { neededOf } from "./floors.ts";
-import type { Fold } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { fitting, leastMilli, moveTokens, STORED_MAX_MILLI } from "./moves.ts";
 import type { Passed } from "./passed.ts";
-import type { Piece } from "./piece.ts";
+import type { Fold, Piece } from "./piece.ts";
 import { boundOverdrafts, overdraftsBy } from "./sides.ts";
 
 /** One limit of a write: what time does to it, and what is moved. */
