@@ -63,7 +63,7 @@ export interface GatewayOptions {
   /** Milliseconds, and waiting: the system's, or a simulated one in tests. */
   readonly clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> };
   readonly onEvent: (event: CallEvent) => void;
-  /** Ends the run: calls under way are cut short and give back what they took. */
+  /** Ends the run: calls under way are cut short, and pay for the request and its input. */
   readonly signal: AbortSignal;
 }
 

@@ -43,7 +43,7 @@ export function eventWords(event: CallEvent): string {
     case "failed":
       return `model overloaded: 1 rpm, ${whole(event.estimate)} tpm given back`;
     case "cut":
-      return `stopped with the run: 1 rpm, ${whole(event.estimate)} tpm given back`;
+      return "stopped with the run: request and input paid";
   }
 }
 
@@ -106,7 +106,7 @@ export function summaryLines(summary: {
     ...callRows(tally, true).map((row) => `  ${row}`),
     "",
     ...wrapped(`  refused by: ${refusedByWords(tally)}`),
-    ...(cut === 0 ? [] : [`  stopped with the run, tokens given back: ${cut}`]),
+    ...(cut === 0 ? [] : [`  stopped with the run, request and input paid: ${cut}`]),
     "",
     "Usage of this run, from limiter.usage. Failed calls were granted,",
     "and their tokens given back.",

@@ -98,9 +98,9 @@ export function chargesOf(
     if (amounts.length > 0) isTaken = true;
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
-  checkMet(asked, chain, isCounted, rules, among);
   // What a total counts of its requests is taken with the first.
-  if (!isTaken && !(among.isFurther && chain.some(countsRequestsOfAll))) throw nothingToTake(chain);
+  const isEmpty = !isTaken && !(among.isFurther && chain.some(countsRequestsOfAll));
+  checkMet(asked, chain, { isCounted, isEmpty }, rules, among);
   return charges;
 }
 
@@ -117,8 +117,8 @@ export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, rule
   }
   const asked = askedBy(consume);
   const amounts = chargedTo(charged, asked);
-  checkMet(asked, [level], isAllCounted(charged, amounts, asked), rules, ALONE);
-  if (amounts.length === 0) throw nothingToTake([level]);
+  const isCounted = isAllCounted(charged, amounts, asked);
+  checkMet(asked, [level], { isCounted, isEmpty: amounts.length === 0 }, rules, ALONE);
   return amounts;
 }
 
@@ -174,12 +174,14 @@ function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amoun
 function checkMet(
   asked: Asked,
   chain: readonly ChargedBucket[],
-  isCounted: boolean,
+  { isCounted, isEmpty }: { readonly isCounted: boolean; readonly isEmpty: boolean },
   rules: ChargeRules,
   among: Among,
 ): void {
   if (isCounted || rules.uncounted === undefined) {
     if (!isCounted) checkCounted(asked, chain);
+    // A request that is an error takes nothing anywhere: nobody has to be told what it leaves out.
+    if (isEmpty) throw nothingToTake(chain);
     tellUnnamed(asked.named, chain, rules, among, NO_NAMES);
     return;
   }
@@ -187,6 +189,7 @@ function checkMet(
   const uncounted = asked.named.map(({ limit }) => limit).filter((measure) => isUncounted(measure, chain));
   tellUnnamed(asked.named, chain, rules, among, uncounted);
   if (uncounted.length > 0) rules.uncounted(uncounted, chain);
+  if (isEmpty) throw nothingToTake(chain);
 }
 
 /** A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands. */

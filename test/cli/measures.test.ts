@@ -46,9 +46,9 @@ test("the budget of the guide binds: the keys of the project spend it, and then 
     },
   });
   await json("bucket reset proj-1 gpt-4 -l tpm", 0);
-  // Somebody has used nearly all of it: then the rate has room, and the month has none.
-  await run("entity", "set-limits", "proj-1", "-l", "tpm:10k/min:20k", "-l", "month:600,reset=monthly,counts=tpm");
-  const refused = await json("acquire key-1 gpt-4 -c rpm=1 -c tpm=601", 2);
+  // Of a smaller month 500 are used already: then the rate has room, and the month has none.
+  await run("entity", "set-limits", "proj-1", "-l", "tpm:10k/min:20k", "-l", "month:1100,reset=monthly,counts=tpm");
+  const refused = await json("acquire key-1 gpt-4 -c rpm=1 -c tpm=1101", 2);
   assert.equal(refused.error.code, "amount_above_capacity");
   const short = await json("acquire key-1 gpt-4 -c rpm=1 -c tpm=600", 0);
   assert.equal(short.ok, true);

@@ -17,7 +17,11 @@ async function served(t: TestContext) {
   const file = tempFile(t);
   const ops = tokenOf("ops");
   const reader = tokenOf("reader", { namespaces: ["default"], scopes: ["read"] });
-  const service = await createService({ store: `sqlite:${file}`, tokens: [ops.entry, reader.entry], log: () => {} });
+  const service = await createService({
+    ...{ store: `sqlite:${file}`, tokens: [ops.entry, reader.entry], log: () => {} },
+    // It runs in the process of the commands: what it warns of would stand among what they print.
+    unnamedLimits: "allow",
+  });
   const { url, close } = await service.listen({ port: 0 });
   t.after(close);
   const tokenFile = `${file}.token`;
