@@ -162,6 +162,19 @@ export function byPeriod(ticket: Ticket, amounts: readonly Amount[]): readonly P
   );
 }
 
+/** What a ticket says of the rest of its take, once these amounts are somebody's: they are of its first periods, as `byPeriod` has it. */
+export function ticketOfRest(ticket: Ticket, amounts: readonly Amount[]): Ticket {
+  if (isOfOnePeriod(ticket)) return ticket;
+  const left = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
+  const pins = ticket.pins.flatMap((pin) => {
+    if (pin.milli === undefined) return [pin];
+    const part = Math.min(pin.milli, left.get(pin.limit) ?? 0);
+    left.set(pin.limit, (left.get(pin.limit) ?? 0) - part);
+    return part === pin.milli ? [] : [{ ...pin, milli: pin.milli - part }];
+  });
+  return { ...ticket, pins };
+}
+
 /** Whether every limit was taken in one period. */
 export function isOfOnePeriod({ pins }: Ticket): boolean {
   for (let i = 0; i < pins.length; i++) if ((pins[i] as PeriodPin).milli !== undefined) return false;

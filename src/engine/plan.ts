@@ -3,6 +3,7 @@ import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Among, ChargeRules } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { ticketOfRest } from "../domain/give-back.ts";
 import type { DraftData, LeaseDraft, TakeContext, TakenAnswer, Undecided } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
@@ -220,8 +221,15 @@ export function leaseParts(
   const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i]]));
   return bounds.slice(0, -1).map((from, i) => {
     const own = demands.slice(from, bounds[i + 1]);
-    // Of a draft there are no answers yet.
-    const taken = claimsOf(own).flatMap(({ bucket }) => byBucket.get(bucket.id) ?? []);
+    const taken = claimsOf(own).flatMap(({ bucket, take }) => {
+      const answer = byBucket.get(bucket.id);
+      // Of a draft there are no answers yet.
+      if (answer === undefined) return [];
+      // The resources share one take of a total: what the first has of its periods, the next has not.
+      const ticket = ticketOfRest(answer.ticket, take);
+      if (ticket !== answer.ticket) byBucket.set(bucket.id, { ...answer, ticket });
+      return [answer];
+    });
     const resource = own[0]?.bucket.resource ?? request.resource;
     return { entityId, resource, demands: own, taken, isShadowed: isShadowed(taken), takenAtMs };
   });

@@ -99,6 +99,21 @@ export const ENGINE_MUTANTS: Readonly<Record<string, () => () => void>> = {
   "a body that nobody renews for": () => without(LeaseHolds.prototype, "keep", () => {}),
   "slots that are taken later and that nobody looks after": () =>
     without(Lease.prototype as never, "slotHolds", () => undefined),
+  "slots that are taken again and that nobody looks after": () => {
+    const { gaveBack, taken } = LeaseHolds.prototype;
+    const gave = new WeakSet<LeaseHolds>();
+    const notSeen = without(LeaseHolds.prototype, "gaveBack", function (this: LeaseHolds) {
+      gave.add(this);
+      gaveBack.call(this);
+    });
+    const notTaken = without(LeaseHolds.prototype, "taken", function (this: LeaseHolds, readingMs: number) {
+      if (!gave.has(this)) taken.call(this, readingMs);
+    });
+    return () => {
+      notTaken();
+      notSeen();
+    };
+  },
   "a give-back that does not wait for the renewal under way": () =>
     without(LeaseHolds.prototype, "isRenewing", () => false),
 };
