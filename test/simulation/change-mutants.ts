@@ -1,6 +1,9 @@
+import type { LimitState } from "../../src/domain/bucket-state.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { HOLDS_MORE, inBuckets, inScope, type StoreMutant } from "./mutants.ts";
+import { HOLDS_MORE, heldOf, inBuckets, inScope, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
+
+const HOLDS_OTHER = /holds -?\d+ millitokens more than the model/;
 
 /** Bugs in how changes of stored limits count from their instants. */
 export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
@@ -23,10 +26,56 @@ export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
       }),
     })),
   },
+  "a quota of another amount that keeps its balance": {
+    layer: "store",
+    caughtAs: HOLDS_OTHER,
+    spoil: whenQuotaChanges((old, now) => baseMilli(old) - baseMilli(now)),
+  },
+  "a quota that forgets what was used when it is lowered": {
+    layer: "store",
+    caughtAs: HOLDS_MORE,
+    spoil: whenQuotaChanges((old, now) =>
+      baseMilli(now) < baseMilli(old) ? Math.max(0, baseMilli(old) - old.tokensMilli) : 0,
+    ),
+  },
 };
 
 /** As if nothing were known of when its limits were changed. */
 function unaware(claim: Claim): Claim {
   const { changes: _, changeNumber: __, ...origin } = claim.origin;
   return { ...claim, origin };
+}
+
+/** What a quota holds is moved by so much when a take has brought another amount. */
+function whenQuotaChanges(movedMilli: (old: LimitState, now: LimitState) => number): StoreMutant["spoil"] {
+  return inBuckets((buckets) => ({
+    take: (claims, context) => {
+      const before = claims.map((claim) => stateOf(buckets, claim));
+      const reply = atOnce(buckets.take(claims, context));
+      if (reply === "stale") return reply;
+      return reply.map((answer, i) => {
+        const claim = claims[i] as Claim;
+        if (answer.kind !== "taken" || claim.bypass) return answer;
+        const moved = answer.state.limits.flatMap((now) => {
+          const old = before[i]?.limits.find(({ name }) => name === now.name);
+          if (old?.quota === undefined || now.quota?.resets !== old.quota.resets) return [];
+          if (now.limit.capacity === old.limit.capacity || now.limit.holdMs !== undefined) return [];
+          return [{ limit: now.name, milli: movedMilli(old, now) }];
+        });
+        const more = moved.filter(({ milli }) => milli > 0);
+        const less = moved.flatMap(({ limit, milli }) => (milli < 0 ? [{ limit, milli: -milli }] : []));
+        const writes = [
+          ...(more.length === 0 ? [] : [buckets.credit(heldOf(claim, answer), more, context)]),
+          ...(less.length === 0 ? [] : [buckets.debit(heldOf(claim, answer), less, context)]),
+        ];
+        const written = writes.map(atOnce).at(-1);
+        return written?.kind === "applied" ? { ...answer, state: written.state } : answer;
+      });
+    },
+  }));
+}
+
+/** The capacity in force, without what was bought. */
+function baseMilli({ terms, quota }: LimitState): number {
+  return terms.capacityMilli - (quota?.topUpMilli ?? 0);
 }
