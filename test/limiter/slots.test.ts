@@ -170,14 +170,17 @@ for (const [name, openStore] of EVERY_STORE) {
       const later = await limiter.acquire({ ...ask, consume: { rpm: 1 }, holdMs: 5_000 });
       await later.consume({ parallel: 1 });
       assert.equal(later.holdsUntilMs, T0 + 5_000);
-      await limiter.setTotals("key-2", [
-        Limit.perMinute("rpm", 10),
-        Limit.concurrent("atOnce", 2, { holdMs: 600_000, counts: "gpu" }),
-      ]);
       await limiter.setResourceDefaults("pool", [Limit.perMinute("gpu", 10)]);
-      const also = { pool: { gpu: 1 } };
-      const lease = await limiter.acquire({ ...ask, entityId: "key-2", consume: { rpm: 1 }, also, holdMs: 5_000 });
-      assert.equal(lease.holdsUntilMs, T0 + 5_000);
+      const atOnce = Limit.concurrent("atOnce", 2, { holdMs: 600_000, counts: "gpu" });
+      // Both resources charge the total, or the further one alone.
+      for (const [entityId, totals] of [
+        ["key-2", [Limit.perMinute("rpm", 10), atOnce]],
+        ["key-3", [atOnce]],
+      ] as const) {
+        await limiter.setTotals(entityId, totals);
+        const request = { ...ask, entityId, consume: { rpm: 1 }, also: { pool: { gpu: 1 } }, holdMs: 5_000 };
+        assert.equal((await limiter.acquire(request)).holdsUntilMs, T0 + 5_000);
+      }
     });
 
     for (const kind of ["hard", "shadow", "soft"] as const) {
