@@ -140,7 +140,9 @@ const RANDOM: readonly (readonly [RegExp, string])[] = [
 
 /** Attributes that hold an instant, and the unit that they count it in. */
 const UNITS: readonly (readonly [RegExp, number])[] = [
-  [/^(?:rf|vu|cfa|cfc|lw|frf|sda|bypass|b_.+_(?:ws|wa|ru|soft|e\d))$/, 1],
+  // The number of a change: sixty-four for each millisecond.
+  [/^cfc$/, 1 / 64],
+  [/^(?:rf|vu|cfa|lw|frf|sda|bypass|b_.+_(?:ws|wa|ru|soft|e\d))$/, 1],
   [/^ttl$/, 1_000],
   [/^(?:uh|up)$/, 3_600_000],
 ];

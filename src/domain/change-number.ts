@@ -13,7 +13,7 @@ export function numberOfGeneration(generation: number): number {
 
 /** The number of a change where the store does not count them: by its instant. Two of one instant have the same; see `numberOfAll`. */
 export function numberOfInstant(atMs: number): number {
-  return atMs * NUMBERS_PER_MS;
+  return Math.min(atMs, INSTANT_MAX_MS) * NUMBERS_PER_MS;
 }
 
 /**
@@ -33,3 +33,6 @@ const NUMBERS_PER_MS = 64;
 
 /** Above the numbers of all instants: a history that began without numbers goes on with them. */
 const COUNTED_FROM = 2 ** 52;
+
+/** Changes that are not counted are told apart up to the year 4199. */
+const INSTANT_MAX_MS = COUNTED_FROM / NUMBERS_PER_MS - 1;
