@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -42,6 +42,22 @@ function ran(command: string): void {
   execFileSync("sh", ["-c", here], { cwd: inside(state.workdir), stdio: ["ignore", "inherit", "inherit"] });
 }
 
+/** The stores of the recipes in the guide, beside SQLite; nothing answers at these addresses. */
+const GUIDE_STORES: readonly Readonly<Record<string, string>>[] = [
+  { ZAEL_STORE: "dynamodb:limits", AWS_REGION: "eu-central-1", AWS_ENDPOINT_URL_DYNAMODB: "http://127.0.0.1:9" },
+  { ZAEL_STORE: "postgres", DATABASE_URL: "postgres://limiter@127.0.0.1:9/app" },
+];
+
+/** The service has to look for its store, with the packages that the image has. */
+function tried(store: Readonly<Record<string, string>>, [node = "", ...rest]: readonly string[], env: object): void {
+  const keys = { AWS_ACCESS_KEY_ID: "x", AWS_SECRET_ACCESS_KEY: "x", ZAEL_TIMEOUT: "3s" };
+  const { status, stderr } = spawnSync(node, rest, { env: { ...env, ...keys, ...store } as never, encoding: "utf8" });
+  console.log(`${store.ZAEL_STORE}: ${stderr.trim()}`);
+  if (status !== 3 || /not installed|needs the package/.test(stderr)) {
+    throw new Error(`With ${store.ZAEL_STORE} the image ends with ${status}.`);
+  }
+}
+
 for (const line of lines) {
   const [instruction = "", ...words] = line.split(" ");
   const rest = words.join(" ");
@@ -74,10 +90,11 @@ try {
   const first = await new Promise<string>((resolve) => child.stdout.once("data", (chunk) => resolve(String(chunk))));
   console.log(first.trim());
   const [health = "", ...check] = state.health;
-  execFileSync(health, check, { stdio: "inherit" });
+  execFileSync(health, check, { env, stdio: "inherit" });
   child.kill("SIGTERM");
   const code = await ended;
   if (code !== 0) throw new Error(`The service ended with ${code} after SIGTERM.`);
+  for (const store of GUIDE_STORES) tried(store, [node, main, ...args], env);
   console.log("The steps of the Dockerfile make a service that answers its health check and ends with 0.");
 } finally {
   rmSync(folder, { recursive: true, force: true });

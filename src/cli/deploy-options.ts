@@ -4,6 +4,7 @@ import type { StackOptions } from "../infra/stack-options.ts";
 import { repeated } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import type { StackCommandOptions } from "./stack-options.ts";
+import { isShared } from "./store-option.ts";
 
 /** Options of `template`, `deploy` and `update`. */
 export interface DeployOptions extends StackCommandOptions {
@@ -126,7 +127,7 @@ export function stackOptionsOf(
     if (value !== undefined) given[name] = value;
   }
   if (options.createIamRoles !== undefined) given.createIamRoles = options.createIamRoles;
-  if (options.sharedTable === true || env.ZAEL_SHARED_TABLE === "1") given.sharedTable = true;
+  if (isShared(options, env)) given.sharedTable = true;
   return given as StackOptions;
 }
 

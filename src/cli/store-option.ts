@@ -98,13 +98,20 @@ export function requiredTable(options: GlobalOptions, context: CommandContext, c
 function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TableTarget {
   const { region, endpointUrl: endpoint } = options;
   useProfile(options);
-  const isShared = options.sharedTable === true || env.ZAEL_SHARED_TABLE === "1";
   return {
     stack,
     ...(region === undefined ? {} : { region }),
     ...(endpoint === undefined ? {} : { endpoint }),
-    ...(isShared ? { sharedTable: true } : {}),
+    ...(isShared(options, env) ? { sharedTable: true } : {}),
   };
+}
+
+/** Whether the original writes to the table too. `1` and `true` say the same, for every command. */
+export function isShared({ sharedTable }: GlobalOptions, { ZAEL_SHARED_TABLE: word }: CommandContext["env"]): boolean {
+  if (word && !["1", "true", "0", "false"].includes(word)) {
+    throw new UsageError(`ZAEL_SHARED_TABLE is "${word}"; give 1 or 0, or true or false.`);
+  }
+  return sharedTable === true || word === "1" || word === "true";
 }
 
 /** The SDK reads the profile from the environment. */

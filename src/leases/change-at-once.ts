@@ -148,7 +148,9 @@ class ChangeDraft implements LeaseChange {
   }
 
   #takes(): LeaseMoves {
-    return { kind: "take", claims: claimsOf(this.#record, this.#shares, this.#deps.engine.clock.now()) };
+    const nowMs = this.#deps.engine.clock.now();
+    const { leavePercent } = this.#plan;
+    return { kind: "take", claims: claimsOf(this.#record, this.#shares, { nowMs, leavePercent }) };
   }
 
   #renews(): LeaseMoves {

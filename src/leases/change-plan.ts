@@ -8,6 +8,8 @@ import type { ResourceAmounts } from "./ledger.ts";
 export interface ChargePlan {
   readonly debits: ResourceAmounts;
   readonly takes: ResourceAmounts;
+  /** What the takes leave at least. Absent: what the lease itself leaves. */
+  readonly leavePercent?: number;
 }
 
 /** What is given back of a holding. */

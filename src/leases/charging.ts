@@ -52,22 +52,22 @@ export class Charging {
   }
 
   /** All of it or nothing. `holdings` are those of the lease without what it is about to give back. */
-  async charge(
-    record: LeaseRecord,
-    holdings: readonly LeaseHolding[],
-    { debits, takes }: ChargePlan,
-  ): Promise<UndoableCharge> {
+  async charge(record: LeaseRecord, holdings: readonly LeaseHolding[], plan: ChargePlan): Promise<UndoableCharge> {
     const untold = new Untold();
-    const got = [...(await this.#take(record, takes, untold)), ...(await this.#debit(record, debits, untold))];
+    const got = [...(await this.#take(record, plan, untold)), ...(await this.#debit(record, plan.debits, untold))];
     const { clock, calendar } = this.#deps.engine;
     const charge = chargeOf(record, holdings, got, { nowMs: clock.now(), calendar });
     return { ...charge, undo: () => this.#undo(got), kept: () => untold.tell() };
   }
 
-  async #take(record: LeaseRecord, amounts: ResourceAmounts, untold: Untold): Promise<readonly ChargedShare[]> {
-    const shares = sharesOf(record, amounts);
+  async #take(
+    record: LeaseRecord,
+    { takes, leavePercent }: ChargePlan,
+    untold: Untold,
+  ): Promise<readonly ChargedShare[]> {
+    const shares = sharesOf(record, takes);
     if (shares.length === 0) return [];
-    const claims = claimsOf(record, shares, this.#deps.engine.clock.now());
+    const claims = claimsOf(record, shares, { nowMs: this.#deps.engine.clock.now(), leavePercent });
     const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record), untold);
     switch (taken.kind) {
       case "granted":

@@ -17,6 +17,8 @@ export interface LeaseRequest extends AcquireRequest {
   readonly onExpiry?: OnExpiry;
   /** The same key within a day gets the first answer, and charges nothing. */
   readonly idempotencyKey?: string;
+  /** Whose key it is: the keys of two callers are never the same. */
+  readonly keyOwner?: string;
 }
 
 /** What a lease came to in the end, in total by measure; what is not named stays as it is. */
@@ -30,6 +32,7 @@ export interface AdjustRequest {
   readonly delta: Tokens;
   readonly also?: Readonly<Record<string, Tokens>>;
   readonly idempotencyKey?: string;
+  readonly keyOwner?: string;
 }
 
 /** What is to be taken further, or given back. */
@@ -37,6 +40,13 @@ export interface AmountsRequest {
   readonly amounts: Tokens;
   readonly also?: Readonly<Record<string, Tokens>>;
   readonly idempotencyKey?: string;
+  readonly keyOwner?: string;
+}
+
+/** What is to be taken further, and what it must leave. */
+export interface ConsumeRequest extends AmountsRequest {
+  /** How many percent must be left at least. Default: what the lease itself has to leave, which is always left. */
+  readonly leavePercent?: number;
 }
 
 /** How long to go on holding, from now. */
@@ -47,10 +57,15 @@ export interface ExtendRequest {
 const LEASE = new KnownNames<LeaseRequest>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true, wait: true, atomic: true },
   ...{ leavePercent: true, requestId: true, signal: true, holdMs: true, onExpiry: true, idempotencyKey: true },
+  keyOwner: true,
 });
 export const SETTLE = new KnownNames<SettleRequest>({ consumed: true, also: true });
-export const ADJUST = new KnownNames<AdjustRequest>({ delta: true, also: true, idempotencyKey: true });
-export const AMOUNTS = new KnownNames<AmountsRequest>({ amounts: true, also: true, idempotencyKey: true });
+export const ADJUST = new KnownNames<AdjustRequest>({
+  ...{ delta: true, also: true, idempotencyKey: true, keyOwner: true },
+});
+const AMOUNTS_NAMES = { amounts: true, also: true, idempotencyKey: true, keyOwner: true } as const;
+export const AMOUNTS = new KnownNames<AmountsRequest>(AMOUNTS_NAMES);
+export const CONSUME = new KnownNames<ConsumeRequest>({ ...AMOUNTS_NAMES, leavePercent: true });
 export const EXTEND = new KnownNames<ExtendRequest>({ holdMs: true });
 
 /**
@@ -61,7 +76,8 @@ export function checkLeaseRequest(
   request: LeaseRequest,
   defaults: HoldDefaults,
 ): { readonly asked: AcquireRequest; readonly holdMs: number; readonly onExpiry: OnExpiry } {
-  const { holdMs, onExpiry = defaults.onExpiry, idempotencyKey: _, ...rest } = LEASE.check(request, "The request");
+  const known = LEASE.check(request, "The request");
+  const { holdMs, onExpiry = defaults.onExpiry, idempotencyKey: _, keyOwner: __, ...rest } = known;
   if (onExpiry !== "charge" && onExpiry !== "refund") {
     throw new ValidationError("on_expiry_invalid", `onExpiry is ${shown(onExpiry)}; give "charge" or "refund".`);
   }

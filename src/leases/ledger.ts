@@ -298,12 +298,17 @@ export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Tick
 }
 
 /**
- * Further claims of a lease, which leave what its request had to leave, one for each bucket: a total is charged the sum over the resources.
- * Slots are held until the lease ends.
+ * Further claims of a lease, one for each bucket: a total is charged the sum over the resources. They leave what its request had to leave,
+ * or `leavePercent`, whichever is more. Slots are held until the lease ends.
  */
-export function claimsOf(record: LeaseRecord, shares: readonly Share[], nowMs: number): readonly Claim[] {
-  const { leavePercent, expiresAtMs } = record;
-  const leaving = leavePercent === undefined ? {} : { leavePercent };
+export function claimsOf(
+  record: LeaseRecord,
+  shares: readonly Share[],
+  { nowMs, leavePercent = 0 }: { readonly nowMs: number; readonly leavePercent: number | undefined },
+): readonly Claim[] {
+  const { expiresAtMs } = record;
+  const leaves = Math.max(leavePercent, record.leavePercent ?? 0);
+  const leaving = leaves === 0 ? {} : { leavePercent: leaves };
   const holding = (at: Share["at"]) =>
     limitsAt(record, at).some(isOfSlots) ? { holdMs: Math.max(1, expiresAtMs - nowMs) } : {};
   return summed(

@@ -11,6 +11,8 @@ const RENEW_EVERY_MS = 5_000;
 /** A request that may have been sent before. */
 interface KeyedRequest {
   readonly idempotencyKey: string | undefined;
+  /** Whose key it is; undefined: nobody's in particular. */
+  readonly keyOwner: string | undefined;
   /** What is asked: another operation, path or body under the same key is an error. */
   readonly asks: unknown;
   /** Whether it may be under way for so long that it has to show that it lives. */
@@ -23,7 +25,7 @@ export interface KeyedResult<Answer> {
   readonly isKept: boolean;
 }
 
-/** Does work once for each idempotency key, in one namespace: a repeat gets the first answer. */
+/** Does work once for each idempotency key of an owner, in one namespace: a repeat gets the first answer. */
 export class OncePerKey {
   readonly #deps: StoredLeasesDeps;
 
@@ -38,10 +40,11 @@ export class OncePerKey {
     unreachable?: (cause: unknown) => Answer,
   ): Promise<{ readonly answer: Answer; readonly replayed: boolean }> {
     if (request.idempotencyKey === undefined) return { answer: (await work(undefined)).answer, replayed: false };
-    const key = checkKey(request.idempotencyKey);
+    const given = checkKey(request.idempotencyKey);
+    const key = this.#stored(given, request.keyOwner);
     let begun: KeyMark | { readonly answer: Answer };
     try {
-      begun = await this.#begin<Answer>(key, this.#deps.engine.digest.of(canonical(request.asks)));
+      begun = await this.#begin<Answer>({ key, given }, this.#deps.engine.digest.of(canonical(request.asks)));
     } catch (error) {
       if (unreachable === undefined) throw error;
       return { answer: unreachable(error), replayed: false };
@@ -50,15 +53,24 @@ export class OncePerKey {
     return { answer: await this.#work(begun, request.waits, work), replayed: false };
   }
 
-  async #begin<Answer>(key: string, print: string): Promise<KeyMark | { readonly answer: Answer }> {
+  /** A key has no line breaks, so that nobody can give one that is another's. */
+  #stored(key: string, owner: string | undefined): string {
+    return owner === undefined ? key : `${this.#deps.engine.digest.of(owner)}\n${key}`;
+  }
+
+  /** `key`: as it is stored; `given`: as its owner knows it. */
+  async #begin<Answer>(
+    { key, given }: { readonly key: string; readonly given: string },
+    print: string,
+  ): Promise<KeyMark | { readonly answer: Answer }> {
     const { leases, engine } = this.#deps;
     const nowMs = engine.clock.now();
     const mark = engine.random.id();
     const reply = await leases.beginKey({ key, mark, fingerprint: print, nowMs, untilMs: nowMs + DEAD_AFTER_MS });
     if (reply.kind === "begun") return { key, mark };
     const { fingerprint: first, answer } = reply.record;
-    if (first !== print) throw keyReused(key);
-    if (answer === undefined) throw keyInProgress(key);
+    if (first !== print) throw keyReused(given);
+    if (answer === undefined) throw keyInProgress(given);
     return { answer: JSON.parse(answer) as Answer };
   }
 

@@ -1,5 +1,6 @@
 import { canonical } from "../domain/canonical.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { checkLeave } from "../domain/floor.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
@@ -23,6 +24,8 @@ import {
   type AdjustRequest,
   AMOUNTS,
   type AmountsRequest,
+  CONSUME,
+  type ConsumeRequest,
   checkHold,
   checkLeaseRequest,
   EXTEND,
@@ -132,8 +135,8 @@ export class StoredLeases {
 
   /** Charges a difference: positive takes more, into debt if need be; negative gives back, at most what is held. */
   adjust(leaseId: string, request: AdjustRequest): Promise<Answered> {
-    const { delta, also, idempotencyKey } = ADJUST.check(request, "The request of adjust");
-    return this.#keyed({ leaseId, idempotencyKey, asks: { adjust: delta, also } }, (record) => {
+    const { delta, also, ...key } = ADJUST.check(request, "The request of adjust");
+    return this.#keyed({ leaseId, key, asks: { adjust: delta, also } }, (record) => {
       requireOpen(record);
       const plan = byDifference(record, amountsOf(record, { own: delta, also }, "adjust"));
       const slots = slotsAmong(record, plan.debits);
@@ -143,19 +146,20 @@ export class StoredLeases {
   }
 
   /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. */
-  consume(leaseId: string, request: AmountsRequest): Promise<Answered> {
-    const { amounts, also, idempotencyKey } = AMOUNTS.check(request, "The request of consume");
-    return this.#keyed({ leaseId, idempotencyKey, asks: { consume: amounts, also } }, (record) => {
+  consume(leaseId: string, request: ConsumeRequest): Promise<Answered> {
+    const { amounts, also, leavePercent: asked, ...key } = CONSUME.check(request, "The request of consume");
+    const leavePercent = checkLeave(asked);
+    return this.#keyed({ leaseId, key, asks: { consume: amounts, also } }, (record) => {
       requireOpen(record);
       const takes = amountsOf(record, { own: amounts, also }, "consume");
-      return { debits: NOTHING, takes, returns: [], reason: "adjust", to: {} };
+      return { debits: NOTHING, takes, leavePercent, returns: [], reason: "adjust", to: {} };
     });
   }
 
   /** Gives back, at most what is held. */
   release(leaseId: string, request: AmountsRequest): Promise<Answered> {
-    const { amounts, also, idempotencyKey } = AMOUNTS.check(request, "The request of release");
-    return this.#keyed({ leaseId, idempotencyKey, asks: { release: amounts, also } }, (record) => {
+    const { amounts, also, ...key } = AMOUNTS.check(request, "The request of release");
+    return this.#keyed({ leaseId, key, asks: { release: amounts, also } }, (record) => {
       requireOpen(record);
       const back = amountsOf(record, { own: amounts, also }, "release");
       const passes = back.map((some) => some.map(({ limit, milli }) => ({ limit, milli: -milli })));
@@ -222,20 +226,20 @@ export class StoredLeases {
     return this.#changes.resolve();
   }
 
-  /** `Limiter.topUp` under a key of the namespace: a repeat gets the first answer. */
+  /** `Limiter.topUp` under a key of its principal: a repeat gets the first answer. */
   topUp(request: TopUpRequest): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
     return this.#operate("topUp", request, (keyed) => this.#limiter.topUp(keyed));
   }
 
-  /** `Limiter.resetBucket` under a key of the namespace. */
+  /** `Limiter.resetBucket` under a key of its principal. */
   reset(request: ResetRequest): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
     return this.#operate("reset", request, (keyed) => this.#limiter.resetBucket(keyed));
   }
 
   async #take(operation: string, request: LeaseRequest): Promise<Answered | Refusal> {
     const { asked, holdMs, onExpiry } = checkLeaseRequest(request, this.#options);
-    const { idempotencyKey } = request;
-    const taking = { asked, holdMs, onExpiry, idempotencyKey };
+    const { idempotencyKey, keyOwner } = request;
+    const taking = { asked, holdMs, onExpiry, idempotencyKey, keyOwner };
     const take = () => this.#taken(operation, taking);
     const { watch } = this.#deps.acquirer;
     if (!watch.isActive) return take();
@@ -244,10 +248,10 @@ export class StoredLeases {
   }
 
   async #taken(operation: string, taking: Taking): Promise<Answered | Refusal> {
-    const { asked, holdMs, onExpiry, idempotencyKey } = taking;
+    const { asked, holdMs, onExpiry, idempotencyKey, keyOwner } = taking;
     const { signal: _, requestId: __, ...asks } = asked;
     const { answer, replayed } = await this.#once.run<LeaseAnswer | Refusal>(
-      { idempotencyKey, asks: { [operation]: asks, holdMs, onExpiry }, waits: asked.wait !== undefined },
+      { idempotencyKey, keyOwner, asks: { [operation]: asks, holdMs, onExpiry }, waits: asked.wait !== undefined },
       (mark) => this.#taking.take(taking, mark),
       (cause) => {
         if (!(cause instanceof RateLimiterUnavailable)) throw cause;
@@ -258,14 +262,18 @@ export class StoredLeases {
   }
 
   async #keyed(
-    { leaseId, idempotencyKey, asks }: { leaseId: string; idempotencyKey: string | undefined; asks: object },
+    {
+      leaseId,
+      key: given,
+      asks,
+    }: { leaseId: string; key: Pick<LeaseRequest, "idempotencyKey" | "keyOwner">; asks: object },
     step: (record: LeaseRecord) => ChangePlan,
   ): Promise<Answered> {
     const answerOf = (record: LeaseRecord, standings: LeaseAnswer["standings"]): LeaseAnswer => {
       return { lease: this.#view(record), standings };
     };
     const { answer, replayed } = await this.#once.run(
-      { idempotencyKey, asks: { ...asks, leaseId }, waits: false },
+      { ...ownKey(given), asks: { ...asks, leaseId }, waits: false },
       async (mark) => {
         const key: ChangeKey | undefined =
           mark === undefined
@@ -283,9 +291,9 @@ export class StoredLeases {
     request: Request,
     work: (request: Request) => Promise<OperationResult>,
   ): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
-    const { idempotencyKey, principal: _, ...asks } = request;
+    const { idempotencyKey, principal: keyOwner, ...asks } = request;
     const { answer, replayed } = await this.#once.run(
-      { idempotencyKey, asks: { [operation]: asks }, waits: false },
+      { idempotencyKey, keyOwner, asks: { [operation]: asks }, waits: false },
       async (mark) => {
         if (mark === undefined) return { answer: await work(request), isKept: false };
         // The bucket remembers it too: where the first attempt died after it was done, it is not done again.
@@ -306,6 +314,10 @@ export class StoredLeases {
   #view(record: LeaseRecord): LeaseView {
     return viewOf(record, this.#deps.namespace);
   }
+}
+
+function ownKey({ idempotencyKey, keyOwner }: Pick<LeaseRequest, "idempotencyKey" | "keyOwner">) {
+  return { idempotencyKey, keyOwner };
 }
 
 const NO_CHARGE = { debits: NOTHING, takes: NOTHING };

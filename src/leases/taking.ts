@@ -26,6 +26,7 @@ export interface Taking {
   readonly holdMs: number;
   readonly onExpiry: OnExpiry;
   readonly idempotencyKey: string | undefined;
+  readonly keyOwner: string | undefined;
 }
 
 /** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */

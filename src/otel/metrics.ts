@@ -1,9 +1,9 @@
 import type { Attributes, Counter, Histogram, Meter } from "@opentelemetry/api";
 import {
-  blamed,
-  bounded,
+  type At,
   kindOfReason,
   LEASE_SECONDS,
+  MetricNames,
   REQUEST_SECONDS,
   resultOfRefusal,
 } from "../engine/metric-terms.ts";
@@ -31,8 +31,7 @@ interface About {
 /** The instruments, and what each event adds to them. */
 export class LimiterMetrics {
   readonly #withEntityId: boolean;
-  readonly #resources = new Set<string>();
-  readonly #namespaces = new Set<string>();
+  readonly #names = new MetricNames();
   readonly #requests: Counter;
   readonly #tokens: Counter;
   readonly #degraded: Counter;
@@ -79,7 +78,8 @@ export class LimiterMetrics {
   }
 
   refused(event: RefusedEvent): void {
-    this.#requests.add(1, { result: resultOfRefusal(event), ...this.#at(event), ...blamed(event) });
+    const at = this.#at(event);
+    this.#requests.add(1, { result: resultOfRefusal(event), ...at, ...this.#names.blamed(event, at) });
   }
 
   acquireEnded(event: AcquireEndedEvent): void {
@@ -124,15 +124,13 @@ export class LimiterMetrics {
 
   #moved(direction: string, event: About, amounts: Readonly<Record<string, number>>): void {
     const at = this.#at(event);
-    for (const limit in amounts) this.#tokens.add(amounts[limit] ?? 0, { direction, limit, ...at });
+    for (const limit in amounts) {
+      this.#tokens.add(amounts[limit] ?? 0, { direction, limit: this.#names.limit(at, limit), ...at });
+    }
   }
 
-  #at({ namespace, entityId, resource }: About): Attributes {
-    const at = {
-      resource: bounded(this.#resources, resource, "other"),
-      // No namespace has a name like that, and one may well be called `other`.
-      namespace: bounded(this.#namespaces, namespace, "*"),
-    };
+  #at({ namespace, entityId, resource }: About): Attributes & At {
+    const at = this.#names.at(resource, namespace);
     return this.#withEntityId ? { ...at, entity_id: entityId } : at;
   }
 }

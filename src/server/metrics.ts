@@ -1,10 +1,9 @@
 import { HoldLost } from "../domain/errors.ts";
 import {
-  blamed,
-  bounded,
+  type At,
   kindOfReason,
   LEASE_SECONDS,
-  NAMES_MAX,
+  MetricNames,
   REQUEST_SECONDS,
   resultOfRefusal,
 } from "../engine/metric-terms.ts";
@@ -12,14 +11,10 @@ import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 import type { WebhookResult } from "./webhook.ts";
 
-/** The labels that say where something happened. */
-type At = { readonly resource: string; readonly namespace: string };
-
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
-  /** The names that are labels: namespaces, and the resources of each. Further namespaces are `*`: no name is like that. */
-  readonly #names = new Map<string, Set<string>>();
+  readonly #names = new MetricNames();
   readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by result.");
   readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
   readonly #wouldRefuse = new Counter(
@@ -55,11 +50,12 @@ export class Metrics {
 
   /** Counts an event of the library. */
   heard([channel, event]: Published): void {
-    const at = this.#at(event.resource ?? "", event.namespace);
+    const at = this.#names.at(event.resource ?? "", event.namespace);
     switch (channel) {
       case "acquired":
         this.#moved("taken", event.consumed, at);
-        for (const limit of event.shadowed ?? []) this.#wouldRefuse.add({ limit, ...at }, 1);
+        for (const limit of event.shadowed ?? [])
+          this.#wouldRefuse.add({ limit: this.#names.limit(at, limit), ...at }, 1);
         break;
       case "charged":
         this.#moved("taken", event.amounts, at);
@@ -68,11 +64,11 @@ export class Metrics {
         if (event.confirmed) this.#moved("given_back", event.amounts, at);
         break;
       case "threshold":
-        this.#thresholds.add({ limit: event.limit, percent: String(event.percent), ...at }, 1);
+        this.#thresholds.add({ ...this.#names.percent(at, event.limit, event.percent), ...at }, 1);
         break;
       case "refused":
         // With the limit that refused, which the end of the request does not say.
-        this.#requests.add({ result: resultOfRefusal(event), ...at, ...blamed(event) }, 1);
+        this.#requests.add({ result: resultOfRefusal(event), ...at, ...this.#names.blamed(event, at) }, 1);
         break;
       case "acquireEnded":
         if (event.result !== "refused") {
@@ -103,15 +99,15 @@ export class Metrics {
   }
 
   webhookEnded(namespace: string, result: WebhookResult): void {
-    this.#webhook.add({ result, namespace: this.#namespace(namespace) }, 1);
+    this.#webhook.add({ result, namespace: this.#names.namespace(namespace) }, 1);
   }
 
   leaseOpened(resource: string, namespace: string): void {
-    this.#active.add(this.#at(resource, namespace), 1);
+    this.#active.add(this.#names.at(resource, namespace), 1);
   }
 
   leaseEnded(resource: string, namespace: string, status: string, seconds: number): void {
-    const labels = this.#at(resource, namespace);
+    const labels = this.#names.at(resource, namespace);
     this.#active.add(labels, -1);
     this.#held.add({ ...labels, status }, seconds);
   }
@@ -132,25 +128,9 @@ export class Metrics {
     return families.map((family) => family.text(isShown)).join("");
   }
 
-  #moved(direction: string, amounts: Readonly<Record<string, number>>, { resource, namespace }: At): void {
-    for (const limit in amounts) this.#tokens.add({ direction, limit, resource, namespace }, amounts[limit] ?? 0);
-  }
-
-  /** One tenant's resources do not use up the names of another's. */
-  #at(resource: string, namespace: string): At {
-    const shown = this.#namespace(namespace);
-    let known = this.#names.get(shown);
-    if (known === undefined) {
-      known = new Set();
-      this.#names.set(shown, known);
+  #moved(direction: string, amounts: Readonly<Record<string, number>>, at: At): void {
+    for (const limit in amounts) {
+      this.#tokens.add({ direction, limit: this.#names.limit(at, limit), ...at }, amounts[limit] ?? 0);
     }
-    return { resource: bounded(known, resource, "other"), namespace: shown };
-  }
-
-  #namespace(name: string): string {
-    if (this.#names.has(name)) return name;
-    if (this.#names.size > NAMES_MAX) return "*";
-    this.#names.set(name, new Set());
-    return name;
   }
 }

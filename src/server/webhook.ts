@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { ValidationError } from "../domain/errors.ts";
 import type { ThresholdEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
+import { TenantQueues } from "./tenant-queues.ts";
 
 /** How long to wait before an event is sent again, after each attempt that failed. After the last one it is dropped. */
 const AGAIN_MS = [5_000, 60_000, 300_000, 1_800_000, 7_200_000] as const;
@@ -10,8 +11,9 @@ const AGAIN_MS = [5_000, 60_000, 300_000, 1_800_000, 7_200_000] as const;
 /** How long one attempt may take. */
 const ATTEMPT_MS = 5_000;
 
-/** Events that were not delivered yet, also those that wait to be sent again. */
+/** Events of one namespace, and of all, that were not delivered yet, also those that wait to be sent again. */
 const WAITING_MAX = 1_000;
+const WAITING_ALL_MAX = 20_000;
 
 /** Attempts under way at a time. */
 const ATTEMPTS_MAX = 8;
@@ -57,9 +59,10 @@ export class Webhook {
   readonly #key: Buffer;
   readonly #deps: WebhookDeps;
   readonly #over = new AbortController();
-  /** Ready to be sent, the oldest first. */
-  readonly #ready: { readonly message: Message; readonly attempt: number }[] = [];
+  readonly #ready = new TenantQueues<Message & { readonly attempt: number }>();
   readonly #attempts = new Set<Promise<void>>();
+  /** How many wait, by namespace. */
+  readonly #waitingOf = new Map<string, number>();
   #waiting = 0;
   #isGone = false;
   #unsaid = 0;
@@ -79,17 +82,17 @@ export class Webhook {
   heard(event: ThresholdEvent): void {
     const message = messageOf(event);
     if (this.#isGone || this.#over.signal.aborted) this.#deps.ended(message.namespace, "dropped");
-    else if (this.#waiting >= WAITING_MAX) this.#noRoom(message);
+    else if (!this.#hasRoom(message)) this.#noRoom(message);
     else {
-      this.#waiting += 1;
-      this.#ready.push({ message, attempt: 0 });
+      this.#wait(message, 1);
+      this.#ready.push({ ...message, attempt: 0 });
       this.#sendReady();
     }
   }
 
   /** Waits for attempts that are under way until `late`. What is not delivered then is dropped. */
   async stop(late: Promise<void>): Promise<void> {
-    this.#ready.length = 0;
+    this.#ready.clear();
     await Promise.race([Promise.allSettled([...this.#attempts]), late]);
     this.#over.abort();
     await Promise.allSettled([...this.#attempts]);
@@ -102,7 +105,7 @@ export class Webhook {
     while (this.#attempts.size < ATTEMPTS_MAX) {
       const next = this.#ready.shift();
       if (next === undefined) return;
-      const attempt = this.#attempt(next.message, next.attempt).finally(() => {
+      const attempt = this.#attempt(next, next.attempt).finally(() => {
         this.#attempts.delete(attempt);
         this.#sendReady();
       });
@@ -116,7 +119,7 @@ export class Webhook {
     const answer = await this.#post(message);
     if (this.#over.signal.aborted) return;
     if (typeof answer === "number" && answer >= 200 && answer < 300) {
-      this.#waiting -= 1;
+      this.#wait(message, -1);
       return this.#deps.ended(message.namespace, "delivered");
     }
     this.#deps.ended(message.namespace, "failed");
@@ -135,7 +138,7 @@ export class Webhook {
       // The service stops, and says how many were not delivered.
       return;
     }
-    this.#ready.push({ message, attempt });
+    this.#ready.push({ ...message, attempt });
     this.#sendReady();
   }
 
@@ -178,16 +181,27 @@ export class Webhook {
     const isFirst = !this.#isGone;
     this.#isGone = true;
     this.#drop(message, undefined);
-    const others = this.#ready.splice(0);
-    for (const other of others) this.#drop(other.message, undefined);
+    for (const other of this.#ready.clear()) this.#drop(other, undefined);
     if (isFirst) {
       this.#deps.log("webhook: the receiver answered 410: nothing more is sent to it until the service starts again.");
     }
   }
 
-  #drop({ namespace }: Message, why: string | undefined): void {
-    this.#waiting -= 1;
-    this.#deps.ended(namespace, "dropped");
+  /** What one tenant is told uses up the room of no other. */
+  #hasRoom({ namespace }: Message): boolean {
+    return this.#waiting < WAITING_ALL_MAX && (this.#waitingOf.get(namespace) ?? 0) < WAITING_MAX;
+  }
+
+  #wait({ namespace }: Message, more: 1 | -1): void {
+    const count = (this.#waitingOf.get(namespace) ?? 0) + more;
+    if (count === 0) this.#waitingOf.delete(namespace);
+    else this.#waitingOf.set(namespace, count);
+    this.#waiting += more;
+  }
+
+  #drop(message: Message, why: string | undefined): void {
+    this.#wait(message, -1);
+    this.#deps.ended(message.namespace, "dropped");
     if (why !== undefined) this.#deps.log(`webhook: ${why}`);
   }
 
@@ -197,7 +211,8 @@ export class Webhook {
     const nowMs = this.#deps.clock.now();
     if (nowMs - this.#saidAtMs < SAID_EVERY_MS) return;
     const others = this.#unsaid === 1 ? "" : ` and ${this.#unsaid - 1} others before it`;
-    this.#deps.log(`webhook: ${WAITING_MAX} events wait for the receiver; ${what}${others} was dropped.`);
+    const waiting = this.#waitingOf.get(namespace) ?? 0;
+    this.#deps.log(`webhook: ${waiting} events of ${namespace} wait for the receiver; ${what}${others} was dropped.`);
     this.#saidAtMs = nowMs;
     this.#unsaid = 0;
   }

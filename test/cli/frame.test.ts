@@ -3,9 +3,11 @@ import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { Command } from "commander";
 import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
 import { isColored } from "../../src/cli/color.ts";
 import type { CommandContext } from "../../src/cli/command.ts";
+import { IN_ENVIRONMENT, serve } from "../../src/cli/commands/serve.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
@@ -306,4 +308,29 @@ test("a manifest with hundreds of problems shows the first of them, and all as J
   assert.equal(shown.at(-1), "And 280 more; --json prints all.");
   const { error } = JSON.parse((await here(["limits", "validate", "-f", file, "--json"])).stderr);
   assert.equal(error.problems.length, 300);
+});
+
+test("every option of serve has its variable, and a shared table the same one for every command", async () => {
+  const command = new Command();
+  serve.configure(command);
+  const options = command.options.map((option) => option.attributeName());
+  assert.deepEqual(
+    options.filter((name) => !IN_ENVIRONMENT.includes(name)),
+    [],
+  );
+  const nowhere = ["--store", "dynamodb:limits", "--region", "us-east-1", "--endpoint", "http://127.0.0.1:9"];
+  for (const args of [
+    ["serve", "--port", "0"],
+    ["entity", "list"],
+  ]) {
+    for (const [word, code] of [
+      ["1", 3],
+      ["true", 3],
+      ["yes", 2],
+    ] as const) {
+      const env = { ZAEL_SHARED_TABLE: word, AWS_ACCESS_KEY_ID: "x", AWS_SECRET_ACCESS_KEY: "x" };
+      const told = await here([...args, "--timeout", "100ms", ...nowhere], { env });
+      assert.equal(told.code, code, `${word} ${args}: ${told.stderr}`);
+    }
+  }
 });

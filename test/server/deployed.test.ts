@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { get } from "node:https";
 import { tmpdir } from "node:os";
@@ -31,6 +31,21 @@ function asked(port: number, path: string, headers: Readonly<Record<string, stri
     sent.end();
   });
 }
+
+test("the image has the packages that any store asks for", () => {
+  const installed = readFileSync("Dockerfile", "utf8").match(/^RUN npm install .*$/m)?.[0] ?? "";
+  const asked = globSync("src/adapters/**/*.ts")
+    .filter((path) => !path.endsWith(".test.ts"))
+    .flatMap((path) =>
+      [...readFileSync(path, "utf8").matchAll(/\bawait import\("([^"]+)"\)/g)].map(([, name = ""]) => name),
+    )
+    .filter((name) => !/^(\.|node:)/.test(name));
+  assert.ok(asked.includes("pg") && asked.includes("undici"), String(asked));
+  assert.deepEqual(
+    asked.filter((name) => !installed.includes(` ${name}@`)),
+    [],
+  );
+});
 
 test("probes are answered whatever the Host says, and nothing else is", async (t) => {
   const { port } = await serviceOf(t);

@@ -6,6 +6,7 @@ import { inShadow } from "../../src/engine/shadow.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { createService } from "../../src/entry/server.ts";
+import { Metrics } from "../../src/server/metrics.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 
@@ -63,6 +64,22 @@ const queries: readonly Query[] = [
     shown: labelsIn(annotations.summary, /\$labels\.(\w+)/g),
   })),
 ];
+
+test("one tenant cannot make series without end, nor use up the names of another", () => {
+  const metrics = new Metrics({ version: "1", store: "memory" });
+  const took = (namespace: string, i: number) =>
+    metrics.heard([
+      "acquired",
+      { namespace, entityId: "e", resource: `r-${i % 300}`, consumed: { [`limit-${i}`]: 1 } } as never,
+    ]);
+  for (let i = 0; i < 5_000; i++) took("noisy", i);
+  took("quiet", 1);
+  const lines = metrics.text("*", {}).split("\n");
+  assert.ok(lines.length < 1_300, `${lines.length} lines`);
+  assert.ok(
+    lines.includes('zae_limiter_tokens_total{direction="taken",limit="limit-1",resource="r-1",namespace="quiet"} 1'),
+  );
+});
 
 test("every metric, label and value in the dashboard and the alerts is one that /metrics answers", async (t) => {
   const families = await everything(t);

@@ -83,10 +83,45 @@ test("what a token leaves counts for its requests, and what a request leaves whe
     body: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 } },
   });
   assert.equal(explained.body.primary.floor, 50);
-  assert.equal((await ask(web.token, 50)).status, 200);
+  assert.equal((await ask(web.token, 49)).status, 200);
+  // What a lease takes further is a take of whoever asks for it.
+  const { leaseId } = (await call("POST", `${NS}/acquire`, { token: web.token, body: { ...take, holdMs: 60_000 } }))
+    .body;
+  const consume = (token: string) =>
+    call("POST", `${NS}/leases/${leaseId}/consume`, { token, body: { amounts: { tpm: 10_001 } } });
+  problem(await consume(batch.token), 413, "amount_above_capacity");
+  assert.equal((await consume(web.token)).status, 200);
   for (const leavePercent of [-1, 100, 1.5, "50"]) {
     const file = JSON.stringify({ tokens: [{ ...batch.entry, leavePercent }] });
     assert.throws(() => parseTokens(file, "tokens.json"), /leavePercent/);
+  }
+});
+
+test("what two tokens number alike is not one: each has its own idempotency keys, for everything that takes one", async (t) => {
+  const scopes = { scopes: ["acquire", "admin", "read"] } as const;
+  const [a, b] = [tokenOf("gateway-a", scopes), tokenOf("gateway-b", scopes)];
+  const { call } = await serviceOf(t, { tokens: [a.entry, b.entry] });
+  const about = { entityId: "key-1", resource: "gpt-4" };
+  const { leaseId } = (
+    await call("POST", `${NS}/acquire`, { token: a.token, body: { ...about, consume: { rpm: 9 }, holdMs: 60_000 } })
+  ).body;
+  for (const [path, body] of [
+    ["acquire", { ...about, consume: { rpm: 1 }, holdMs: 60_000 }],
+    ["try", { ...about, consume: { rpm: 1 } }],
+    [`leases/${leaseId}/adjust`, { delta: { rpm: 1 } }],
+    [`leases/${leaseId}/consume`, { amounts: { rpm: 1 } }],
+    [`leases/${leaseId}/release`, { amounts: { rpm: 1 } }],
+    ["top-up", { ...about, amounts: { rpm: 1 } }],
+    ["reset", about],
+  ] as const) {
+    const headers = { "idempotency-key": `"order 17 ${path}"` };
+    const replayed: (string | null)[] = [];
+    for (const { token } of [a, b, a, b]) {
+      const answered = await call("POST", `${NS}/${path}`, { token, body, headers });
+      assert.ok(answered.status < 300, `${path}: ${JSON.stringify(answered.body)}`);
+      replayed.push(answered.headers.get("idempotency-replayed"));
+    }
+    assert.deepEqual(replayed, [null, null, "true", "true"], path);
   }
 });
 

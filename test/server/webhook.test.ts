@@ -182,7 +182,9 @@ test("a receiver that is gone gets nothing more", { timeout: 60_000 }, async (t)
   assert.equal(log.filter((line) => /answered 410: nothing more is sent/.test(line)).length, 1);
 });
 
-test("a thousand events wait, and what is dropped beyond is said", { timeout: 60_000 }, async (t) => {
+test("a thousand events of a namespace wait, what is dropped beyond is said, and others have their own room", {
+  timeout: 60_000,
+}, async (t) => {
   const { limiter, counted, log } = await hooked(t, (_, response) => response.writeHead(503).end());
   for (let i = 0; i < 1_003; i++) {
     await limiter.acquire({ entityId: `key-${i}`, resource: "gpt-4", consume: { day: 80 } });
@@ -190,8 +192,13 @@ test("a thousand events wait, and what is dropped beyond is said", { timeout: 60
   await counted(ended("dropped", 3));
   assert.deepEqual(
     log.filter((line) => /webhook/.test(line)),
-    ["webhook: 1000 events wait for the receiver; 80 % of day of key-1000 on gpt-4 was dropped."],
+    ["webhook: 1000 events of default wait for the receiver; 80 % of day of key-1000 on gpt-4 was dropped."],
   );
+  await limiter.registerNamespace("quiet");
+  const quiet = limiter.namespace("quiet");
+  await quiet.setResourceDefaults("gpt-4", [day]);
+  await quiet.acquire({ entityId: "key-1", resource: "gpt-4", consume: { day: 80 } });
+  await counted(ended("dropped", 3), 'zael_webhook_total{result="failed",namespace="quiet"} 1');
 });
 
 test("a stop says how many were not delivered", { timeout: 60_000 }, async (t) => {

@@ -4,6 +4,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { awsConfigOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-options.ts";
+import { isShared } from "../store-option.ts";
 
 export const check: CommandFile<StackCommandOptions> = {
   configure: (command) => {
@@ -18,8 +19,8 @@ export const check: CommandFile<StackCommandOptions> = {
   run: async (context, options) => {
     const aws = awsConfigOf(options);
     const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context, "check"), aws);
-    const isShared = options.sharedTable === true || context.env.ZAEL_SHARED_TABLE === "1";
-    const problem = await requireWorkable(table, aws, isShared).catch((error: unknown) => {
+    const isTableShared = isShared(options, context.env);
+    const problem = await requireWorkable(table, aws, isTableShared).catch((error: unknown) => {
       if (error instanceof LimiterError) return error.message;
       throw error;
     });

@@ -148,6 +148,9 @@ const TEXTS = [
 ] as const;
 const LISTS = ["allowHost", "allowOrigin", "unit"] as const;
 
+/** Options of `serve` that the environment can set: every one, by the names of their values. */
+export const IN_ENVIRONMENT: readonly string[] = [...TEXTS, ...LISTS, "dashboard", "strict"];
+
 /** The options with what the environment says of those that are not given: containers are configured by it. */
 function withEnvironment(given: ServeOptions, env: CommandContext["env"]): ServeOptions {
   const inEnvironment = (name: string) => env[`ZAEL_${name.replaceAll(/[A-Z]/g, "_$&").toUpperCase()}`] || undefined;
@@ -155,8 +158,6 @@ function withEnvironment(given: ServeOptions, env: CommandContext["env"]): Serve
   for (const name of TEXTS) found[name] = given[name] ?? inEnvironment(name);
   for (const name of LISTS) found[name] = given[name] ?? inEnvironment(name)?.split(",");
   const page = choiceOf(inEnvironment("dashboard"), "ZAEL_DASHBOARD", ["true", "false"]);
-  const shared = choiceOf(inEnvironment("sharedTable"), "ZAEL_SHARED_TABLE", ["true", "false"]);
-  if (given.sharedTable === undefined && shared === "true") found.sharedTable = true;
   const strict = choiceOf(inEnvironment("strict"), "ZAEL_STRICT", ["true", "false"]);
   if (given.strict === undefined && strict === "true") found.strict = true;
   return { ...given, ...found, dashboard: given.dashboard && page !== "false" } as ServeOptions;

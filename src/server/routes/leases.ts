@@ -1,8 +1,9 @@
 import { grantHeaders } from "../../domain/rate-limit-headers.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
+import { leaveOf } from "../caller.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
-import { NS, type Route, route } from "../route.ts";
+import { type Call, NS, type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
 import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
@@ -57,22 +58,22 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ storedLeases, id, body, request }) =>
-      keyedResponse(await storedLeases.adjust(id, keyed(body, request)), {}),
+    handle: async (call) => keyedResponse(await call.storedLeases.adjust(call.id, keyed(call)), {}),
   }),
   route({
     method: "post",
     path: `${ONE}/consume`,
     scope: "acquire",
     summary: "Take more with a lease",
-    note: "Refused with 429 if the tokens are not there; then nothing is taken.",
+    note: "Refused with 429 if the tokens are not there; then nothing is taken. It leaves what the lease has to leave, or what the token has to, whichever is more.",
     body: amountsBody,
     idempotent: true,
     answers: { 200: { ...AS_IT_IS[200], headers: ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"] } },
     refusals: [422, 429],
-    handle: async ({ service, storedLeases, id, body, request }) => {
-      const answered = await storedLeases.consume(id, keyed(body, request));
-      return keyedResponse(answered, grantHeaders(answered.standings, service.settings.units));
+    handle: async (call) => {
+      const leaving = given({ leavePercent: leaveOf(call.caller, undefined) });
+      const answered = await call.storedLeases.consume(call.id, { ...keyed(call), ...leaving });
+      return keyedResponse(answered, grantHeaders(answered.standings, call.service.settings.units));
     },
   }),
   route({
@@ -86,8 +87,7 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ storedLeases, id, body, request }) =>
-      keyedResponse(await storedLeases.release(id, keyed(body, request)), {}),
+    handle: async (call) => keyedResponse(await call.storedLeases.release(call.id, keyed(call)), {}),
   }),
   route({
     method: "post",
@@ -118,9 +118,9 @@ export const leaseRoutes: readonly Route[] = [
   }),
 ];
 
-/** The body as `StoredLeases` takes it, with the key of the request. */
-export function keyed<Body extends object>(body: Body, request: Request) {
-  return given({ ...body, idempotencyKey: idempotencyKeyOf(request) });
+/** The body as `StoredLeases` takes it, with the key of the request, which is its caller's alone. */
+export function keyed<Body extends object>({ body, request, caller }: Call<unknown, Body>) {
+  return given({ ...body, idempotencyKey: idempotencyKeyOf(request), keyOwner: caller.id });
 }
 
 function keyedResponse({ lease, replayed }: Answered, headers: Readonly<Record<string, string>>): RouteResponse {

@@ -1,9 +1,10 @@
 import type { OperationResult } from "../../engine/policies.ts";
-import { NS, type Route, route } from "../route.ts";
+import { idempotencyKeyOf } from "../idempotency.ts";
+import { given } from "../page.ts";
+import { type Call, NS, type Route, route } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";
 import { resetBody, topUpBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import { keyed } from "./leases.ts";
 
 const answers = {
   200: { description: "What the operation did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
@@ -21,8 +22,7 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ storedLeases, caller, body, request }) =>
-      operated(await storedLeases.topUp({ ...keyed(body, request), principal: caller.id })),
+    handle: async (call) => operated(await call.storedLeases.topUp(ofCaller(call))),
   }),
   route({
     method: "post",
@@ -34,10 +34,14 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ storedLeases, caller, body, request }) =>
-      operated(await storedLeases.reset({ ...keyed(body, request), principal: caller.id })),
+    handle: async (call) => operated(await call.storedLeases.reset(ofCaller(call))),
   }),
 ];
+
+/** With the key of the request, which is its caller's alone. */
+function ofCaller<Body extends object>({ body, request, caller }: Call<unknown, Body>) {
+  return { ...given({ ...body, idempotencyKey: idempotencyKeyOf(request) }), principal: caller.id };
+}
 
 function operated({
   result,

@@ -101,7 +101,7 @@ function requested(call: TakeCall): { readonly request: LeaseRequest; readonly i
     ...given({ also, wait, atomic, leavePercent }),
     ...(limits === undefined ? {} : { limits: givenLimits(call.limiter, limits) }),
     ...(wait === undefined ? {} : { signal: call.signal(wait.maxMs) }),
-    ...(isAtOnce ? {} : given({ holdMs, onExpiry, idempotencyKey })),
+    ...(isAtOnce ? {} : given({ holdMs, onExpiry, idempotencyKey, keyOwner: caller.id })),
   };
   return { request: { ...request, ...further } as LeaseRequest, isAtOnce };
 }
