@@ -9,6 +9,14 @@ export function keyInProgress(key: string): ConflictError {
   );
 }
 
+/** The key was given before, and something else was asked with it. */
+export function keyReused(key: string): ValidationError {
+  return new ValidationError(
+    "idempotency_key_reused",
+    `The idempotency key ${shown(key)} was used for another request; use a new key for a new request.`,
+  );
+}
+
 /** A key that is given must be one: `null` is no way to say that there is none. */
 export function checkIdempotencyKey(value: unknown): string {
   if (typeof value === "string" && /^[A-Za-z0-9._:-]{1,64}$/.test(value)) return value;

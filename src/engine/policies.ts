@@ -2,10 +2,11 @@ import { wholeTokens } from "../bucket/level.ts";
 import { type Tokens, tokensByName, topUpAmounts, topUpTooLarge } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
+import { canonical } from "../domain/canonical.ts";
 import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { checkIdempotencyKey } from "../domain/idempotency.ts";
+import { checkIdempotencyKey, keyReused } from "../domain/idempotency.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
@@ -40,7 +41,7 @@ export interface TopUpRequest extends ChangeOptions {
   readonly resource: string;
   /** Whole tokens to add, by the name of the limit. */
   readonly amounts: Tokens;
-  /** A second call with the same key within three days changes nothing. Default: a new key. */
+  /** A second call with the same key within 30 days changes nothing. Default: a new key. */
   readonly idempotencyKey?: string;
 }
 
@@ -52,7 +53,7 @@ export interface ResetRequest extends ChangeOptions {
   readonly resource: string;
   /** Names of the limits to reset. Default: all limits of the bucket. */
   readonly limits?: readonly string[];
-  /** A second call with the same key within three days changes nothing. Default: a new key. */
+  /** A second call with the same key within 30 days changes nothing. Default: a new key. */
   readonly idempotencyKey?: string;
 }
 
@@ -122,9 +123,10 @@ export class Policies {
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = topUpAmounts(request.amounts, link.bucket, link.set.limits);
-    const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensByName(amounts) });
+    const asks = { topUp: request.amounts };
+    const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensByName(amounts) }, asks);
     const reply = await this.#acquirer.client.topUp(operation, amounts);
-    if (reply.kind !== "tooLarge") return resultOf(request, reply);
+    if (reply.kind !== "tooLarge") return resultOf(request, operation, reply);
     throw topUpTooLarge(reply.limit, link.bucket, request.amounts[reply.limit]);
   }
 
@@ -144,8 +146,9 @@ export class Policies {
         `No limit "${unknown}" applies to ${request.entityId} on ${request.resource}; known limits: ${known.join(", ")}.`,
       );
     }
-    const operation = this.#operation("bucket_reset", request, link, { limits: reset });
-    return resultOf(request, await this.#acquirer.client.reset(operation, limits));
+    const asks = { reset: limits ?? null };
+    const operation = this.#operation("bucket_reset", request, link, { limits: reset }, asks);
+    return resultOf(request, operation, await this.#acquirer.client.reset(operation, limits));
   }
 
   async #setPolicy(
@@ -178,11 +181,12 @@ export class Policies {
     request: TopUpRequest | ResetRequest,
     { bucket, set, origin }: ChainLink,
     details: Readonly<Record<string, unknown>>,
+    asks: object,
   ): Operation {
     const { idempotencyKey: given } = request;
     const idempotencyKey = given === undefined ? this.#deps.random.id() : checkIdempotencyKey(given);
     const event = this.#admin.event(action, bucket.entityId, request, { ...details, idempotencyKey }, bucket.resource);
-    return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
+    return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, asks: canonical(asks), event };
   }
 }
 
@@ -197,8 +201,11 @@ function scopeOf(where: PolicyScope): ConfigScope {
 
 function resultOf(
   { entityId, resource }: TopUpRequest | ResetRequest,
-  { repeated, amounts }: OperationReply,
+  operation: Operation,
+  { repeated, amounts, ...first }: OperationReply,
 ): OperationResult {
+  const asked = "asks" in first ? first.asks : undefined;
+  if (repeated && asked !== undefined && asked !== operation.asks) throw keyReused(operation.idempotencyKey);
   // What a limit that drips has room for need not be whole.
   const gained = amounts.map(({ limit, milli }) => [limit, wholeTokens(milli)] as const);
   return { entityId, resource, amounts: Object.fromEntries(gained), repeated };

@@ -43,13 +43,6 @@ export function leaseNotStored(what: string, cause: unknown): RateLimiterUnavail
   );
 }
 
-export function keyReused(key: string): ValidationError {
-  return new ValidationError(
-    "idempotency_key_reused",
-    `The idempotency key ${shown(key)} was used for another request; use a new key for a new request.`,
-  );
-}
-
 /** Checks a key and answers it. */
 export function checkKey(key: unknown): string {
   if (typeof key === "string" && /^[\x20-\x7e]{1,255}$/.test(key)) return key;

@@ -1,7 +1,7 @@
 import { canonical } from "../domain/canonical.ts";
-import { keyInProgress } from "../domain/idempotency.ts";
+import { keyInProgress, keyReused } from "../domain/idempotency.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
-import { checkKey, keyReused } from "./errors.ts";
+import { checkKey } from "./errors.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
 /** How long work counts as under way without a sign of life: where its process died, a repeat waits no longer. */

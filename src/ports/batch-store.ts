@@ -1,4 +1,4 @@
-import type { Amount, CountedAmount } from "../domain/amounts.ts";
+import type { CountedAmount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -239,7 +239,8 @@ export interface OperationKey {
 /** A row that replaces one of a version, once for its key, together with the audit event. */
 export interface RowOperation extends OperationKey {
   readonly nowMs: number;
-  readonly amounts: readonly Amount[];
+  /** What is remembered under the key. */
+  readonly amountsText: string;
   readonly event: AuditEvent;
   readonly brought: Brought;
 }

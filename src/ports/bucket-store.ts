@@ -160,8 +160,10 @@ export type RenewReply =
 /** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
 export interface Operation extends LimitedBucket {
   readonly nowMs: number;
-  /** Remembered for three days with the bucket. */
+  /** Remembered for 30 days with the bucket. */
   readonly idempotencyKey: string;
+  /** What is asked, remembered with the key. Absent: nobody compares it. */
+  readonly asks?: string;
   readonly event: AuditEvent;
 }
 
@@ -170,7 +172,13 @@ export interface Operation extends LimitedBucket {
  * limit would hold more than can be counted exactly; nothing was done, and nothing is remembered of the key.
  */
 export type OperationReply =
-  | { readonly kind: "done"; readonly repeated: boolean; readonly amounts: readonly Amount[] }
+  | {
+      readonly kind: "done";
+      readonly repeated: boolean;
+      readonly amounts: readonly Amount[];
+      /** Of a repeat: what was asked then. */
+      readonly asks?: string | undefined;
+    }
   | { readonly kind: "tooLarge"; readonly limit: string; readonly repeated: false; readonly amounts: readonly [] };
 
 /** Tokens that came back to a bucket: from a lease, by a purchase or a reset; or from a request that was refused elsewhere. */

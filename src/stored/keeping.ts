@@ -12,7 +12,7 @@ export function mayForget(state: BucketState, nowMs: number, calendar: Calendar)
 }
 
 /** Purchases and resets are remembered by their keys for so long. */
-export const OPERATIONS_KEPT_MS = 3 * 24 * HOUR_MS;
+export const OPERATIONS_KEPT_MS = 30 * 24 * HOUR_MS;
 
 /** The last hour that is no longer kept, by its start: usage is kept from the end of its hour on. */
 export function lastHourOverMs(nowMs: number, keepMs: number): number {

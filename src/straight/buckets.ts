@@ -7,7 +7,7 @@ import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { withoutShadowed } from "../domain/shadow.ts";
-import { amountsOfText } from "../domain/stored-amounts.ts";
+import { operatedOfText, operatedText } from "../domain/stored-amounts.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import type {
   Answer,
@@ -187,7 +187,8 @@ export class StraightBuckets implements BucketStore {
       if (operated.kind === "tooLarge") return operated;
       const { amounts, record: next } = operated;
       const brought = { version: row?.version ?? 0, row: rowOf(next, signatureOf), left: next.left };
-      const reply = await store.operate({ ...key, nowMs, amounts, event, brought });
+      const amountsText = operatedText({ asks: operation.asks, amounts });
+      const reply = await store.operate({ ...key, nowMs, amountsText, event, brought });
       if (reply.kind === "done") return { kind: "done", repeated: false, amounts };
       if (reply.kind === "namespaceGone") throw namespaceNotActive(namespaceId);
       if (reply.kind === "known") return repeated(reply.amountsText, operation);
@@ -212,8 +213,8 @@ function readable(read: () => BucketRecord, needs: "readable" | "replaced"): Buc
 }
 
 function repeated(text: string, { bucket, idempotencyKey }: Operation): OperationReply {
-  const amounts = amountsOfText(text);
-  if (amounts !== undefined) return { kind: "done", repeated: true, amounts };
+  const operated = operatedOfText(text);
+  if (operated !== undefined) return { kind: "done", repeated: true, ...operated };
   const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
   throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
 }

@@ -88,10 +88,10 @@ export class StraightStore implements BatchStore, KeptByTakes {
   }
 
   async operate(operation: RowOperation): Promise<RowOperationReply> {
-    const { namespaceId, bucket, idempotencyKey, amounts, brought } = operation;
+    const { namespaceId, bucket, idempotencyKey, brought } = operation;
     const name = `${idIn(namespaceId, bucket)}\n${idempotencyKey}`;
-    const amountsText = await this.operated(operation);
-    if (amountsText !== undefined) return { kind: "known", amountsText };
+    const known = await this.operated(operation);
+    if (known !== undefined) return { kind: "known", amountsText: known };
     const id = idIn(namespaceId, bucket);
     const version = this.rows.get(id)?.version ?? 0;
     if (version !== brought.version) return { kind: "moved" };
@@ -99,7 +99,7 @@ export class StraightStore implements BatchStore, KeptByTakes {
     this.#records?.log(namespaceId, operation.event);
     this.rows.set(id, { ...brought.row, version: this.nextVersion(), marks: this.rows.get(id)?.marks ?? null });
     this.count(id, brought.left);
-    this.#operations.set(name, { atMs: operation.nowMs, amountsText: JSON.stringify(amounts) });
+    this.#operations.set(name, { atMs: operation.nowMs, amountsText: operation.amountsText });
     return { kind: "done" };
   }
 

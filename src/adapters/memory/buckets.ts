@@ -4,6 +4,7 @@ import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operat
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { operated } from "../../domain/stored-amounts.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
 import type {
   Answer,
@@ -248,7 +249,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       operations.delete(old);
     }
     const done = operations.get(id);
-    if (done !== undefined) return { kind: "done", repeated: true, amounts: done.amounts };
+    if (done !== undefined) return { kind: "done", repeated: true, ...operated(done.amounts, done.asks) };
     const cell = this.#cell(bucket);
     const context = this.#at(nowMs);
     const changed = change(atWrite(standing(cell.state, operation, context), context));
@@ -256,7 +257,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const { state, gained } = changed;
     this.#countTime(cell, state, nowMs);
     cell.state = state;
-    operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
+    operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained, asks: operation.asks });
     audit.push(event);
     return { kind: "done", repeated: false, amounts: gained };
   }

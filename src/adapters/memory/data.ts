@@ -34,6 +34,7 @@ interface DoneOperation {
   readonly entityId: string;
   readonly atMs: number;
   readonly amounts: readonly Amount[];
+  readonly asks: string | undefined;
 }
 
 export interface NamespaceData {

@@ -59,14 +59,14 @@ export class PostgresBatches implements BatchStore {
   }
 
   async operate(operation: RowOperation): Promise<RowOperationReply> {
-    const { namespaceId, bucket, idempotencyKey, nowMs, forgottenMs, amounts, event, brought } = operation;
+    const { namespaceId, bucket, idempotencyKey, nowMs, forgottenMs, amountsText, event, brought } = operation;
     const row = { version: brought.version, left: leftRows(brought.left), ...rowJson(brought.row) };
     // Under its key it may be sent again, whatever became of it.
     const [answer] = await this.#connection.queryAgain(
       "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8::text::json, $9::text::jsonb) AS answer",
       [
         ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs, forgottenMs],
-        ...[JSON.stringify(amounts), eventText(event), JSON.stringify(row)],
+        ...[amountsText, eventText(event), JSON.stringify(row)],
       ],
       "always",
     );

@@ -1,6 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { amountsOfText } from "../../domain/stored-amounts.ts";
+import { type Operated, operatedOfText, operatedText } from "../../domain/stored-amounts.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { OperatedRecord } from "../../stored/bucket-record.ts";
 import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
@@ -32,20 +31,20 @@ export class Operations {
     return this.#changes.operateIn(namespaceId, (record): OperationReply => {
       this.#expire.run(namespaceId, nowMs - OPERATIONS_KEPT_MS);
       const done = this.#get.get(...key);
-      if (done !== undefined) return { kind: "done", repeated: true, amounts: amountsOf(done[0], operation) };
+      if (done !== undefined) return { kind: "done", repeated: true, ...operatedIn(done[0], operation) };
       const operated = work();
       if (operated.kind === "tooLarge") return operated;
       const { amounts } = operated;
-      this.#put.run(...key, nowMs, JSON.stringify(amounts));
+      this.#put.run(...key, nowMs, operatedText({ asks: operation.asks, amounts }));
       record(event);
       return { kind: "done", repeated: false, amounts };
     });
   }
 }
 
-function amountsOf(text: unknown, { bucket, idempotencyKey }: Operation): readonly Amount[] {
-  const amounts = amountsOfText(text);
-  if (amounts !== undefined) return amounts;
+function operatedIn(text: unknown, { bucket, idempotencyKey }: Operation): Operated {
+  const operated = operatedOfText(text);
+  if (operated !== undefined) return operated;
   const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
   throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
 }

@@ -21,7 +21,7 @@ export const bucketReset: CommandFile<BucketResetOptions> = {
       .argument("<entity>", "the entity")
       .argument("<resource>", "the resource")
       .option("-l, --limit <name>", "the limit; default: all; repeated", repeated)
-      .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
+      .option("--idempotency-key <key>", "repeating the call with the same key within 30 days has no effect")
       .addOption(allowUnknownOption())
       .addHelpText("after", examples("zae-limiter bucket reset key-1 gpt-4 -l tpm"))
       .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");

@@ -25,7 +25,7 @@ export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
       .argument("<entity>", "the entity")
       .argument("<resource>", "the resource")
       .option("-a, --amount <name=n>", "how much to add to a limit; repeated or with commas", repeated)
-      .option("--idempotency-key <key>", "repeating the call with the same key within three days has no effect")
+      .option("--idempotency-key <key>", "repeating the call with the same key within 30 days has no effect")
       .addOption(allowUnknownOption())
       .addHelpText("after", examples("zae-limiter bucket top-up key-1 gpt-4 -a tpm=5000 --idempotency-key order-17"))
       .addHelpText("after", "\nExit codes: 4 no such entity or resource, or no limits apply.\n");

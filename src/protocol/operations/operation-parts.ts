@@ -1,13 +1,13 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { amountsOfText } from "../../domain/stored-amounts.ts";
+import { operatedOfText, operatedText } from "../../domain/stored-amounts.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { TTL } from "../item/attributes.ts";
 
-const KEPT_S = 3 * 24 * 3_600;
+const KEPT_S = 30 * 24 * 3_600;
 
 /** Attributes of the record of an operation. */
 const WRITER = "writer";
@@ -35,7 +35,8 @@ export function partsOf({ nonces }: ProtocolContext, operation: Operation): Oper
     key,
     recordOf: (gained) => {
       const ttl = Math.ceil(nowMs / 1000) + KEPT_S;
-      return recordWrite(key, { [WRITER]: writer, [AMOUNTS]: JSON.stringify(gained), [TTL]: ttl }, nowMs);
+      const text = operatedText({ asks: operation.asks, amounts: gained });
+      return recordWrite(key, { [WRITER]: writer, [AMOUNTS]: text, [TTL]: ttl }, nowMs);
     },
     done: (record) => replyOf(key, record, writer, nowMs),
     gaveUp: (cause) => {
@@ -59,8 +60,8 @@ function replyOf(key: ItemKey, record: Item | undefined, writer: number, nowMs: 
   // DynamoDB removes it some time after it is over.
   const untilS = record?.[TTL];
   if (record === undefined || (typeof untilS === "number" && untilS <= Math.floor(nowMs / 1000))) return undefined;
-  const amounts = amountsOfText(record[AMOUNTS]);
-  if (amounts !== undefined) return { kind: "done", repeated: record[WRITER] !== writer, amounts };
+  const operated = operatedOfText(record[AMOUNTS]);
+  if (operated !== undefined) return { kind: "done", repeated: record[WRITER] !== writer, ...operated };
   // Whether it was done is not to be guessed: it is money.
   const damage = { attribute: AMOUNTS, value: record[AMOUNTS], wants: "a list of limits and millitokens" };
   throw new ItemUnreadable(key, damage);
