@@ -239,15 +239,15 @@ function levelsOf(lease: Lease, resource: string) {
   return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
 }
 
-/** The level that tells what is held of a measure: the nearest that counts it by a limit that the lease did not pass by. */
+/** The level that tells what is held of a measure: the nearest that counts it by a limit that is no shadow; else by one that the lease did not pass by. */
 function nearestOf({ passed }: Operation, levels: ReturnType<typeof levelsOf>, measure: string) {
   const counting = levels.map((level) => ({
     level,
-    names: level.link.charged.limits.flatMap((one) => (measureOf(one) === measure ? [one.name] : [])),
+    limits: level.link.charged.limits.filter((one) => measureOf(one) === measure),
   }));
-  const isTelling = ({ level, names }: (typeof counting)[number]) =>
-    names.some((name) => !passed.has(level.bucket.id, name));
-  return (counting.find(isTelling) ?? counting.find(({ names }) => names.length > 0))?.level;
+  const isTelling = ({ level, limits }: (typeof counting)[number]) =>
+    limits.some(({ name, shadow }) => shadow !== true && !passed.has(level.bucket.id, name));
+  return (counting.find(isTelling) ?? counting.find(({ limits }) => limits.length > 0))?.level;
 }
 
 /** At any moment a lease believes to hold at most what was taken for it, on each of its buckets. */
