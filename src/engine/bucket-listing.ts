@@ -9,6 +9,7 @@ import {
 } from "../domain/bucket-state.ts";
 import { kindOf } from "../domain/kinds/table.ts";
 import { KnownNames } from "../domain/known-names.ts";
+import { changesIn } from "../domain/level-changes.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
@@ -17,7 +18,6 @@ import type { Page, PageRequest } from "../domain/paging.ts";
 import { notifiedOf } from "../domain/thresholds.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
-import { changesIn } from "./level-changes.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { neverCharged } from "./never-charged.ts";
 

@@ -2,6 +2,7 @@ import { BoundedPairs } from "../domain/bounded-map.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
+import { changesIn } from "../domain/level-changes.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { mergeError } from "../domain/merged-limits.ts";
@@ -9,7 +10,6 @@ import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { PlacedBucket } from "../ports/in-place-takes.ts";
-import { changesIn } from "./level-changes.ts";
 import { SharedOrigins } from "./shared-origins.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 

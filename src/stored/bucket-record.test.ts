@@ -22,7 +22,7 @@ import { type Shape, shapeFrom, shapeOf } from "./shape.ts";
 const NOON = Date.UTC(2026, 2, 15, 12);
 const calendar = createCalendar();
 const bucket = bucketKey("a", "api");
-const at = (nowMs: number) => ({ nowMs, calendar, generation: 1, countsUsage: true });
+const at = (nowMs: number) => ({ nowMs, calendar, generation: 1, countsUsage: true, current: undefined });
 
 function claimOn(limits: readonly Limit[], tokens: Record<string, number>, more?: Partial<Claim>): Claim {
   const take = Object.entries(tokens).map(([limit, count]) => ({ limit, milli: count * 1000 }));

@@ -3,7 +3,7 @@ import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import type { Slice } from "../domain/holds.ts";
-import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
 import {
@@ -18,6 +18,7 @@ import {
   debited,
   decided,
   heldCounts,
+  met,
   type Planner,
   type RuleContext,
   renewedSlots,
@@ -47,6 +48,15 @@ export interface RecordContext extends RuleContext {
 export function brought(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
   const state = standing(record?.state, of, context);
   return record === undefined ? newRecord(state, context) : withState(record, state, context);
+}
+
+/** The same for limits that may be older than the stored ones. */
+export function broughtByLease(
+  record: BucketRecord | undefined,
+  of: LimitedBucket,
+  context: RecordContext,
+): BucketRecord {
+  return brought(record && withState(record, met(record.state, of.bucket, context), context), of, context);
 }
 
 /** What a claim makes of a record: as it stands before, as it is written to, and after unless it does not fit. */
@@ -135,7 +145,7 @@ export function endedOn(state: BucketState, nowMs: number): readonly HourCount[]
 
 /** The record as something is given back to it; the same object when nothing was due. */
 export function forGiveBack(record: BucketRecord, held: Held, context: RecordContext): BucketRecord {
-  return held.bypass ? record : withState(record, atGiveBack(record.state, context), context);
+  return held.bypass ? record : withState(record, atGiveBack(record.state, held.bucket, context), context);
 }
 
 /**
@@ -169,7 +179,7 @@ export type OperatedRecord =
 
 export function toppedUpRecord(
   record: BucketRecord | undefined,
-  of: SourcedLimits,
+  of: LimitedBucket,
   amounts: readonly Amount[],
   context: RecordContext,
 ): OperatedRecord {
@@ -182,7 +192,7 @@ export function toppedUpRecord(
 /** All limits when undefined. */
 export function resetRecord(
   record: BucketRecord | undefined,
-  of: SourcedLimits,
+  of: LimitedBucket,
   limits: readonly string[] | undefined,
   context: RecordContext,
 ): OperatedRecord {
@@ -229,8 +239,8 @@ function roomIn({ limits, counts }: Shape, { hasRoomForHeld }: RecordContext): n
   return hasRoomForHeld ? counts.length : limits.length;
 }
 
-function writtenFor(record: BucketRecord | undefined, of: SourcedLimits, context: RecordContext): BucketRecord {
-  const before = brought(record, of, context);
+function writtenFor(record: BucketRecord | undefined, of: LimitedBucket, context: RecordContext): BucketRecord {
+  const before = broughtByLease(record, of, context);
   return withState(before, atWrite(before.state, context), context);
 }
 

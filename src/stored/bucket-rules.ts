@@ -1,5 +1,6 @@
 import { minus } from "../bucket/count.ts";
 import type { Amount, CountedAmount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import { overdrawnOf } from "../domain/bucket-questions.ts";
 import {
   acrossBoundaries,
@@ -16,7 +17,8 @@ import {
 } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
-import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { knowsMore } from "../domain/limit-set.ts";
+import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
 import { type RenewedSlots, renewSlots, slotsOf } from "../domain/renew-slots.ts";
 import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
 import { timeOfEnded, timeOfGivenBack } from "../domain/slot-time.ts";
@@ -24,6 +26,7 @@ import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/t
 import { countName, type UsageCounter } from "../domain/usage-counters.ts";
 import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
+import type { CurrentLimits } from "./current-limits.ts";
 
 const NONE_SHADOWED: readonly string[] = Object.freeze([]);
 
@@ -33,6 +36,8 @@ export interface RuleContext {
   readonly calendar: Calendar;
   /** The generation of configuration, as the store has it at this call. */
   readonly generation: number;
+  /** The stored limits of buckets, of that generation; undefined where nobody can have changed them. */
+  readonly current: Pick<CurrentLimits, "of"> | undefined;
 }
 
 /**
@@ -49,14 +54,32 @@ export function standing(state: BucketState | undefined, of: SourcedLimits, cont
   return bornAs(freshBucket(of.set, of.origin, nowMs, calendar), countFrom(nowMs, generation));
 }
 
+/**
+ * The bucket as a write that is no take finds it: after every change of stored limits that it has not met, each from its instant. One that
+ * goes by limits of a request stays as it is: stored ones come back with a request.
+ */
+export function met(state: BucketState, bucket: BucketKey, context: RuleContext): BucketState {
+  const { nowMs, calendar, generation } = context;
+  if (state.origin.generation === null || state.origin.generation === generation) return state;
+  const stored = context.current?.of(bucket, generation, nowMs);
+  return stored !== undefined && knowsMore(stored.origin, state.origin)
+    ? bucketFor(state, stored, nowMs, calendar)
+    : state;
+}
+
+/** The bucket as it stands for the limits of a lease, which may be older than the stored ones. */
+export function standingOfLease(state: BucketState | undefined, of: LimitedBucket, context: RuleContext): BucketState {
+  return standing(state && met(state, of.bucket, context), of, context);
+}
+
 /** The bucket as a write that goes by older limits leaves its epoch: what is changed of limits later counts from it on. */
 export function atWrite(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
   return advanced(state, nowMs, calendar);
 }
 
-/** The bucket as something is given back to it, by the limits it has. */
-export function atGiveBack(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
-  return acrossBoundaries(state, nowMs, calendar);
+/** The bucket as something is given back to it. */
+export function atGiveBack(state: BucketState, bucket: BucketKey, context: RuleContext): BucketState {
+  return acrossBoundaries(met(state, bucket, context), context.nowMs, context.calendar);
 }
 
 /** The last claim before this one that is on the same bucket, by its index: each goes by what the earlier one left. -1: there is none. */

@@ -4,6 +4,8 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { ConflictError } from "../domain/errors.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { MILLI_MAX } from "../domain/limit-numbers.ts";
+import { knowsMore, type SetOrigin } from "../domain/limit-set.ts";
+import type { SourcedLimits } from "../domain/limited-bucket.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { withoutShadowed } from "../domain/shadow.ts";
@@ -32,11 +34,12 @@ import {
   resetRecord,
   toppedUpRecord,
 } from "../stored/bucket-record.ts";
+import { limitsIn } from "../stored/current-limits.ts";
 import { OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
 import type { Reply } from "./answers.ts";
 import type { Lane, LaneParts, LaneScope } from "./lane.ts";
 import { StraightMarks } from "./marks.ts";
-import type { Call } from "./requests.ts";
+import type { Call, HeldCall } from "./requests.ts";
 import { recordOfRow, rowOf } from "./row-codec.ts";
 
 /** Buckets of one namespace on a store that takes in batches. */
@@ -46,6 +49,8 @@ export class StraightBuckets implements BucketStore {
   readonly #lanes: readonly Lane[];
   readonly #requireOpen: () => void;
   readonly #marks: StraightMarks;
+  /** Up to which generation buckets have met changes by writes that were no requests. */
+  readonly #met = new Map<string, number>();
 
   constructor(scope: LaneScope, parts: LaneParts, lanes: readonly Lane[], requireOpen: () => void, id: string) {
     const { store, calendar, clock } = parts;
@@ -85,7 +90,7 @@ export class StraightBuckets implements BucketStore {
   }
 
   async debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    const reply = (await this.#submit({ kind: "debit", held, amounts }, context)) as WriteReply;
+    const reply = (await this.#submitMet({ kind: "debit", held, amounts }, context)) as WriteReply;
     if (reply.kind === "applied") this.#marks.look(held, amounts, reply.state, context.nowMs);
     return reply;
   }
@@ -110,11 +115,12 @@ export class StraightBuckets implements BucketStore {
   }
 
   async #credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
-    return (await this.#submit({ kind: "credit", held, amounts, slots: context, undone: [] }, context)) as WriteReply;
+    const call = { kind: "credit", held, amounts, slots: context, undone: [] } as const;
+    return (await this.#submitMet(call, context)) as WriteReply;
   }
 
   async renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
-    return (await this.#submit({ kind: "renew", held, amounts }, context)) as RenewReply;
+    return (await this.#submitMet({ kind: "renew", held, amounts }, context)) as RenewReply;
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
@@ -154,13 +160,70 @@ export class StraightBuckets implements BucketStore {
     };
   }
 
+  /**
+   * A write that is no take meets the changes of stored limits that its bucket has not met. Whether there may be any is compared in the
+   * store: only where configuration has changed since the bucket was last known to have met all of it, it is read.
+   */
+  async #submitMet(call: UnmetCall, context: CallContext): Promise<Reply> {
+    this.#requireOpen();
+    const { waiting } = this.#parts;
+    const untilMs = waiting.steadyMs() + context.timeoutMs;
+    let stored: SourcedLimits | undefined;
+    let generation = this.#metBy(call.held);
+    for (let reads = 0; ; reads++) {
+      const left = { ...context, timeoutMs: Math.max(1, untilMs - waiting.steadyMs()) };
+      // Answered in as many steps as a take: what was one batch is heard in its order.
+      const reply = await this.#laneOf(call).submit(this.#scope, { ...call, generation, stored }, left);
+      if (reply !== "stale") {
+        if (stored !== undefined && generation !== undefined) this.#noteMet(call.held, stored, generation);
+        return reply;
+      }
+      // It is read after the number: a change in between is found once more, and met already.
+      generation = this.#scope.generation();
+      stored = await this.#storedOf(call.held.bucket, generation, context.nowMs);
+      // Where that cannot be told, or is always overtaken, the write goes by what the bucket has and what was read last.
+      if (stored === undefined || reads === READS_MAX) generation = undefined;
+    }
+  }
+
+  async #storedOf(
+    { entityId, resource }: BucketKey,
+    generation: number,
+    nowMs: number,
+  ): Promise<SourcedLimits | undefined> {
+    try {
+      return limitsIn(await this.#scope.resolve(entityId, resource), resource, generation, nowMs);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Up to which generation a bucket is known to have met changes; undefined where it goes by limits of a request, as far as is known. */
+  #metBy({ bucket: { id }, origin, bypass }: Held): number | undefined {
+    const generations = [origin.generation, this.#originOf(id)?.generation, this.#met.get(id)];
+    const known = generations.filter((one) => typeof one === "number");
+    return bypass || known.length === 0 ? undefined : Math.max(...known);
+  }
+
+  /** A bucket that a debit has made goes by the limits of its lease: it has met nothing yet. */
+  #noteMet({ bucket: { id } }: Held, stored: SourcedLimits, generation: number): void {
+    const origin = this.#originOf(id);
+    if (origin === undefined || (origin.generation !== null && knowsMore(stored.origin, origin))) return;
+    if (this.#met.size >= MET_MAX) this.#met.clear();
+    this.#met.set(id, generation);
+  }
+
+  #originOf(id: string): SetOrigin | undefined {
+    return this.#scope.known.get(id)?.record.state.origin;
+  }
+
   async #submit(call: Call, context: CallContext): Promise<Reply> {
     this.#requireOpen();
     return this.#laneOf(call).submit(this.#scope, call, context);
   }
 
   /** By the uppermost level: calls that would wait for each other's rows in the store are in one batch instead. */
-  #laneOf(call: Call): Lane {
+  #laneOf(call: Call | UnmetCall): Lane {
     const entityId = call.kind === "take" ? (call.claims.at(-1)?.bucket.entityId ?? "") : call.held.bucket.entityId;
     let hash = 0;
     for (let i = 0; i < entityId.length; i++) hash = (Math.imul(hash, 31) + entityId.charCodeAt(i)) >>> 0;
@@ -182,7 +245,7 @@ export class StraightBuckets implements BucketStore {
       if (known !== undefined) return repeated(known, operation);
       const [row] = await store.read(namespaceId, [bucket]);
       const record = row === undefined ? undefined : readable(() => recordOfRow(row, bucket, calendar), needs);
-      const context = { nowMs, calendar, generation: this.#scope.generation(), countsUsage };
+      const context = { nowMs, calendar, generation: this.#scope.generation(), countsUsage, current: undefined };
       const operated = work(record, context);
       if (operated.kind === "tooLarge") return operated;
       const { amounts, record: next } = operated;
@@ -199,6 +262,16 @@ export class StraightBuckets implements BucketStore {
     );
   }
 }
+
+/** Of so many buckets it is remembered what they have met. */
+const MET_MAX = 10_000;
+
+/** As often configuration is read again for one write. */
+const READS_MAX = 4;
+
+/** A call before it is known what its bucket has met. */
+type UnmetCall = WithoutMet<HeldCall>;
+type WithoutMet<One> = One extends unknown ? Omit<One, "generation" | "stored"> : never;
 
 /** A hot bucket is written a thousand times a second; a read and a write of it take milliseconds. */
 const OPERATIONS_TRIED_MAX = 200;

@@ -116,7 +116,7 @@ export class BatchDraft {
     return {
       kind: call.kind,
       nowMs: context.nowMs,
-      generation: isTake ? call.generation : undefined,
+      generation: call.generation,
       isNoted: isTake ? call.by === "lease" : call.kind === "debit",
       draft: isTake && call.lease !== undefined ? { ...call.lease.data(), key: call.lease.key } : undefined,
       claims: parts.map((part) => {

@@ -50,7 +50,11 @@ function kit() {
     ...{ random: new SeededRandom(1), laneCount: 1, countsUsage: true, coalesce: true },
     ...{ onAnswer: () => {}, requireOpen: () => {} },
   });
-  const buckets = takes.bucketsOf("default", () => 1);
+  const buckets = takes.bucketsOf(
+    "default",
+    () => 1,
+    () => Promise.reject(new Error("Nothing is stored.")),
+  );
   const set = limitSet([Limit.perMinute("rpm", 10)]);
   const claim: Claim = {
     ...{ bucket: bucketKey("a", "api"), set, origin: { asOfMs: T0, generation: 1 }, bypass: false },

@@ -1,5 +1,6 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import type { LevelConfig } from "../domain/config.ts";
 import { withoutShadowed } from "../domain/shadow.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
@@ -49,6 +50,8 @@ export interface LaneScope {
   readonly known: KnownRows;
   /** The generation last seen. */
   generation(): number;
+  /** What is stored of limits now. */
+  resolve(entityId: string, resource: string): Promise<LevelConfig>;
 }
 
 interface Job {
@@ -273,17 +276,21 @@ export class Lane {
       const held = { ...asked, ticket };
       const undone = undoneOf(state, claim, nowMs);
       // Where that fails, what was taken counts as used.
+      const slots = { undoes: "request" } as const;
+      const unmet = { generation: undefined, stored: undefined };
       this.submit(
         scope,
-        { kind: "credit", held, amounts: claim.take, slots: { undoes: "request" }, undone },
+        { kind: "credit", held, amounts: claim.take, slots, undone, ...unmet },
         { ...time, nowMs, signal: undefined },
       ).catch(() => {});
     }
   }
 
-  #contextOf({ scope, nowMs }: Job): RecordContext {
+  #contextOf({ scope, call, nowMs }: Job): RecordContext {
     const { calendar, countsUsage } = this.#parts;
-    return { nowMs, calendar, generation: scope.generation(), countsUsage };
+    const stored = call.kind === "take" ? undefined : call.stored;
+    const current = stored && { of: () => stored };
+    return { nowMs, calendar, generation: scope.generation(), countsUsage, current };
   }
 
   #settle(job: Job, reply: Reply): void {

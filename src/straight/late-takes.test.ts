@@ -50,7 +50,11 @@ function opened(answerMs: number) {
     },
     ...{ countsUsage: true, coalesce: true, clock: undefined, onAnswer: () => {}, requireOpen: () => {} },
   });
-  const buckets = takes.bucketsOf("default", () => 1);
+  const buckets = takes.bucketsOf(
+    "default",
+    () => 1,
+    () => Promise.reject(new Error("Nothing is stored.")),
+  );
   const take = async (claims: readonly Claim[]) => {
     const reply = await buckets.take(claims, { nowMs: clock.now(), timeoutMs: 1_000, generation: 1, atomic: true });
     return (reply as readonly Answer[]).map(({ kind }) => kind);

@@ -8,6 +8,7 @@ import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store
 import {
   type BucketRecord,
   brought,
+  broughtByLease,
   creditedToNone,
   forGiveBack,
   type RecordContext,
@@ -27,16 +28,26 @@ export type Call =
       readonly generation: number | undefined;
       readonly lease: LeaseDraft | undefined;
     }
-  | { readonly kind: "debit"; readonly held: Held; readonly amounts: readonly Amount[] }
+  | HeldCall;
+
+/** One for what is held already. */
+export type HeldCall = (
+  | { readonly kind: "debit" }
+  | { readonly kind: "renew" }
   | {
       readonly kind: "credit";
-      readonly held: Held;
-      readonly amounts: readonly Amount[];
       readonly slots: SlotsBack;
       /** What usage counts further: of a request that is as if it had never been. */
       readonly undone: readonly Amount[];
     }
-  | { readonly kind: "renew"; readonly held: Held; readonly amounts: readonly Amount[] };
+) & {
+  readonly held: Held;
+  readonly amounts: readonly Amount[];
+  /** The bucket has met, or meets by `stored`, every change of limits up to this generation; undefined: it is not compared. */
+  readonly generation: number | undefined;
+  /** The stored limits of the bucket, where they were read for this call. */
+  readonly stored: SourcedLimits | undefined;
+};
 
 /** One bucket of a call. */
 export interface Part {
@@ -80,7 +91,7 @@ export function readyFor(
   context: RecordContext,
 ): BucketRecord | undefined {
   if (kind === "take" || kind === "debit") {
-    const ready = brought(record, of, context);
+    const ready = kind === "take" ? brought(record, of, context) : broughtByLease(record, of, context);
     const isPlain = ready.state.plain || of.bypass;
     const opened = isPlain ? ready : openedForTake(ready, holdingOf(kind, of, amounts), context.nowMs);
     return roomToCount(opened, { amounts: counted, sign: 1 }, context);

@@ -1,3 +1,4 @@
+import type { LevelConfig } from "../domain/config.ts";
 import type { Digest, Random } from "../ports/system.ts";
 import { StraightBuckets } from "./buckets.ts";
 import { KnownRows } from "./known-rows.ts";
@@ -35,9 +36,13 @@ export class StraightTakes {
     this.#lanes = Array.from({ length: laneCount }, (_, i) => new Lane(`${id}/${i}`, this.#parts));
   }
 
-  /** `generation`: of the configuration of the namespace, as it was last seen. */
-  bucketsOf(namespaceId: string, generation: () => number): StraightBuckets {
-    const scope = { namespaceId, known: new KnownRows(ROWS_MAX), generation };
+  /** `generation`: of the configuration of the namespace, as it was last seen; `resolve`: what it says. */
+  bucketsOf(
+    namespaceId: string,
+    generation: () => number,
+    resolve: (entityId: string, resource: string) => Promise<LevelConfig>,
+  ): StraightBuckets {
+    const scope = { namespaceId, known: new KnownRows(ROWS_MAX), generation, resolve };
     return new StraightBuckets(scope, this.#parts, this.#lanes, this.#requireOpen, `${this.#id}/${++this.#scopes}/`);
   }
 

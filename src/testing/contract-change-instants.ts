@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
+import type { Tokens } from "../domain/amounts.ts";
 import type { ConfigScope } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
 import { claimNow, deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
-import { DAY_MS, HOUR_MS, Kinds, MINUTE_MS, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import { DAY_MS, HOUR_MS, Kinds, MINUTE_MS, SECOND_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
 const A: ConfigScope = { level: "entityDefault", entityId: "a" };
+/** Whether the store counts changes: then a write that is no request finds those that its bucket has not met. */
+const isCounted = ({ scope }: TestedNamespace) => scope.config.generation !== undefined;
+
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
 
 /** Changes of stored limits: each counts from its own instant, whenever the next request comes. */
@@ -117,13 +121,52 @@ export function changeInstantsContract(suite: Suite): void {
     assert.equal(await held(place, T0 + 21 * SECOND_MS), 20 - 5 + 100);
   });
 
-  suite.test("a debit of a lease makes a change before it count from the debit on", async (place) => {
+  suite.test("a debit of a lease does not put a change before it off", async (place) => {
     await setAt(place, API, perSecond(1), T0);
     await drained(place, T0);
     const before = await claimNow(place, { r: 0 });
     await setAt(place, API, perSecond(100), T0 + 10 * SECOND_MS);
     await place.debit(before, { r: 5 }, T0 + 20 * SECOND_MS);
-    assert.equal(await held(place, T0 + 21 * SECOND_MS), 20 - 5 + 100);
+    // Where a write cannot look up what is stored, the change counts from the debit on.
+    const atDebit = isCounted(place) ? 10 + 10 * 100 : 20;
+    assert.equal(await held(place, T0 + 21 * SECOND_MS), atDebit - 5 + 100);
+  });
+
+  for (const [what, ended] of [
+    ["an hourly quota", Kinds.quota("p", 10, { reset: { cron: "0 * * * *" } })],
+    ["a session", Kinds.quota("p", 10, { resetAfterMs: MINUTE_MS })],
+    ["slots", Kinds.concurrent("p", 10, { holdMs: 10_000 })],
+  ] as const) {
+    suite.test(`a change counts from its instant, also where ${what} that ended since is given back`, async (place) => {
+      if (!isCounted(place)) return;
+      const taken = async (tokens: Tokens) => {
+        const claim = await claimNow(place, tokens);
+        const [answer] = await place.take([claim], T0);
+        assert.ok(answer?.kind === "taken");
+        return { claim, ticket: answer.ticket };
+      };
+      await setAt(place, API, [...perSecond(100, 100), ended], T0);
+      const { claim, ticket } = await taken({ p: 1 });
+      await taken({ r: 100 });
+      await setAt(place, API, [Kinds.perDay("r", 1, { burst: 100 }), ended], T0);
+      await place.giveBack(claim, ticket, { p: 1 }, T0 + 2 * HOUR_MS);
+      assert.equal(Math.floor(await held(place, T0 + 2 * HOUR_MS)), 0, "lowered");
+      await taken({ r: 0 });
+      await setAt(place, API, [...perSecond(100, 100), ended], T0 + 2 * HOUR_MS);
+      await place.giveBack(claim, ticket, { p: 1 }, T0 + 4 * HOUR_MS);
+      assert.equal(await held(place, T0 + 4 * HOUR_MS), 100, "raised");
+    });
+  }
+
+  suite.test("what is given back after a raise has the room of the raised limit", async (place) => {
+    if (!isCounted(place)) return;
+    const perMinute = (burst: number) => [Limit.perMinute("r", 1, { burst })];
+    await setAt(place, API, perMinute(10), T0);
+    const claim = await claimNow(place, { r: 9 });
+    await place.take([claim], T0);
+    await setAt(place, API, perMinute(100), T0 + HOUR_MS);
+    await place.credit(claim, { r: 9 }, T0 + HOUR_MS + 1);
+    assert.equal(await held(place, T0 + HOUR_MS + 1), 19);
   });
 
   suite.test("what is given back after a change arrives, and the change counts from its instant", async (place) => {

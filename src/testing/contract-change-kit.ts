@@ -18,7 +18,7 @@ export async function claimNow(place: TestedNamespace, tokens: Tokens): Promise<
   const { fromMs, number: changeNumber } = changes.at(-1) ?? {};
   const origin: SetOrigin = {
     asOfMs: fromMs ?? T0,
-    generation: null,
+    generation: place.scope.config.generation?.() ?? null,
     ...(changeNumber === undefined ? {} : { changeNumber, changes: sets }),
   };
   const bucket = bucketKey("a", "api");

@@ -8,6 +8,7 @@ import type { RecordStore } from "../ports/record-store.ts";
 import type { Store } from "../ports/store.ts";
 import type { Digest, Random, Turns } from "../ports/system.ts";
 import { namespacePut } from "../records/bodies.ts";
+import { RecordConfig } from "../records/config.ts";
 import { REGISTRY } from "../records/keys.ts";
 import type { LeasesByTakes } from "../records/leases.ts";
 import { DEFAULT, RecordNamespaces } from "../records/namespaces.ts";
@@ -79,7 +80,11 @@ export function openStraight({ batches, records }: StraightSite, process: Straig
     scope: (namespaceId) => ({
       ...recordScope(parts, namespaceId, { retention, takes: leases }),
       buckets: overriding<BucketStore>(
-        takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
+        takes.bucketsOf(
+          namespaceId,
+          () => parts.generations.of(namespaceId),
+          async (id, on) => new RecordConfig(parts, namespaceId).resolve(id, on),
+        ),
         // At once, for whoever looks at the store between two of its steps.
         {
           read: (keys: readonly BucketKey[]) =>

@@ -1,12 +1,15 @@
 import type { LimitState } from "../../src/domain/bucket-state.ts";
+import type { LevelConfig } from "../../src/domain/config.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { HOLDS_MORE, heldOf, inBuckets, inScope, type StoreMutant, stateOf } from "./mutants.ts";
+import { CurrentLimits } from "../../src/stored/current-limits.ts";
+import { without } from "./code-mutants.ts";
+import { HOLDS_MORE, heldOf, inBuckets, inScope, type Mutant, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
 const HOLDS_OTHER = /holds -?\d+ millitokens more than the model/;
 
 /** Bugs in how changes of stored limits count from their instants. */
-export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
+export const CHANGE_MUTANTS: Readonly<Record<string, Mutant>> = {
   "changed limits that count from the next request on": {
     layer: "store",
     caughtAs: HOLDS_MORE,
@@ -17,14 +20,17 @@ export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
   "a change that is lost when another one follows": {
     layer: "store",
     caughtAs: /has the changes/,
-    spoil: inScope(({ config }) => ({
-      config: overriding(config, {
-        resolve: (entityId: string, resource: string) => {
-          const level = atOnce(config.resolve(entityId, resource));
-          return level.changes === undefined ? level : { ...level, changes: level.changes.slice(-1) };
-        },
-      }),
-    })),
+    spoil: resolvingTo((changes) => changes.slice(-1)),
+  },
+  "changes of one millisecond that have one number": {
+    layer: "store",
+    caughtAs: /has the changes/,
+    spoil: resolvingTo((changes) => changes.map((change) => ({ ...change, number: change.fromMs }))),
+  },
+  "a give-back that goes by the limits of before a change": {
+    layer: "code",
+    caughtAs: /a write left it without the change from/,
+    spoil: () => without(CurrentLimits.prototype, "of", () => undefined),
   },
   "a quota of another amount that keeps its balance": {
     layer: "store",
@@ -39,6 +45,20 @@ export const CHANGE_MUTANTS: Readonly<Record<string, StoreMutant>> = {
     ),
   },
 };
+
+type Changes = NonNullable<LevelConfig["changes"]>;
+
+/** Levels are read with other changes than were made. */
+function resolvingTo(changed: (changes: Changes) => Changes) {
+  return inScope(({ config }) => ({
+    config: overriding(config, {
+      resolve: (entityId: string, resource: string) => {
+        const level = atOnce(config.resolve(entityId, resource));
+        return level.changes === undefined ? level : { ...level, changes: changed(level.changes) };
+      },
+    }),
+  }));
+}
 
 /** As if nothing were known of when its limits were changed. */
 function unaware(claim: Claim): Claim {

@@ -22,8 +22,18 @@ export function watchedConfig(
   { config, entities, plans }: Configured,
   { truth, after, resolved, deleted }: ConfigWatch,
 ): Configured {
+  const resolveSync = config.resolveSync?.bind(config);
   return {
     config: overriding(config, {
+      ...(resolveSync === undefined
+        ? {}
+        : {
+            resolveSync: (entityId: string, resource: string) => {
+              const found = resolveSync(entityId, resource);
+              resolved(entityId, resource, found);
+              return found;
+            },
+          }),
       resolve: (entityId, resource, read) =>
         after(config.resolve(entityId, resource, read), (found) => resolved(entityId, resource, found)),
       set: (at, stored, event) =>

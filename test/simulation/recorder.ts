@@ -4,6 +4,7 @@ import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
+import type { SetOrigin } from "../../src/domain/limit-set.ts";
 import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
@@ -30,6 +31,7 @@ import { takenOf } from "../../src/testing/model-shadow.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
+import { MetChanges } from "./met-changes.ts";
 import { belowFloor, kindIn, overdrawnIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
@@ -48,6 +50,8 @@ interface Call {
   readonly context: CallContext;
   /** Buckets of which it is certain that they did not exist when the call was made. */
   readonly absent: ReadonlySet<string>;
+  /** How many changes of configuration were made before it. */
+  readonly rank: number;
   /** It was taken by the shortest way, which leaves the time of the bucket alone. */
   readonly isShortest?: true;
 }
@@ -100,6 +104,7 @@ export class Recorder {
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
   readonly #slots: SlotRecords;
+  readonly #changes: MetChanges;
 
   constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, { late, marks }: Manners) {
     this.#thresholds = thresholds;
@@ -110,6 +115,7 @@ export class Recorder {
     this.#forgotten = new Forgotten(journal);
     this.#shadows = new ShadowWatch(journal);
     this.#truth = truth;
+    this.#changes = new MetChanges(truth, journal);
     this.#calendar = calendar;
     this.#slots = new SlotRecords({
       ...{ journal, usage: this.usage },
@@ -228,6 +234,7 @@ export class Recorder {
     for (const problem of resolvedProblems(this.#truth.level(entityId, resource), found)) {
       this.#journal.violation(`${entityId}/${resource} ${problem}`);
     }
+    this.#changes.read(entityId, resource, found);
   }
 
   #took(store: BucketStore, call: Call, claims: readonly Claim[], reply: TakeReply): void {
@@ -305,6 +312,8 @@ export class Recorder {
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     this.usage.opened(held.bucket, nowMs);
     this.#journal.countMet(held.origin, model.metNumber);
+    if (kind === "debit") this.#meets(call, held, model, state, nowMs);
+    else this.#perhapsMet(held.bucket, model, state, nowMs, held.origin);
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
     const isByPlan = call.isShortest || (call.context as TakeContext).generation !== undefined;
     const isByLease = kind === "debit" || !isByPlan;
@@ -348,6 +357,26 @@ export class Recorder {
     this.#ended(slots, nowMs);
   }
 
+  /**
+   * A write that is no take: every change of stored limits that was made before it is met first. Where its request gave limits of its own,
+   * a store may take the bucket to go by those, and no change is due.
+   */
+  #meets(
+    { rank }: Call,
+    { bucket, origin }: LimitedBucket,
+    model: ModelBucket,
+    state: BucketState,
+    nowMs: number,
+  ): void {
+    const dueRank = origin.generation === null ? 0 : rank;
+    this.#tell(bucket, this.#changes.met(bucket, model, state, { nowMs, dueRank, heldMs: this.#heldMs.get(model) }));
+  }
+
+  /** A write before this one, of which nothing was heard, may have met changes. */
+  #perhapsMet(bucket: BucketKey, model: ModelBucket, state: BucketState, nowMs: number, origin?: SetOrigin): void {
+    this.#changes.perhaps(bucket, model, state, { nowMs, heldMs: this.#heldMs.get(model), origin });
+  }
+
   /** Of what is given back to a bucket that was full and is forgotten: it is counted as long as there is usage of the bucket. */
   #countBackToNone(held: Held, amounts: readonly Amount[], context: CreditContext): void {
     const known = this.usage.knows(held.bucket);
@@ -381,6 +410,7 @@ export class Recorder {
     if (model === undefined) return;
     if (kind === "short" || kind === "skipped") this.usage.opened(claim.bucket, call.context.nowMs);
     else this.#unheard(call, [claim]);
+    this.#perhapsMet(claim.bucket, model, state, call.context.nowMs, claim.origin);
     if (model.bring(claim.set, claim.origin, call.context.nowMs, this.#heldMs.get(model))) this.disturbances++;
     this.#tell(claim.bucket, this.#problemsOf(claim.bucket, model, state, call.context.nowMs));
   }
@@ -420,6 +450,7 @@ export class Recorder {
       return;
     }
     if (!bypass) {
+      this.#meets(call, held, model, reply.state, nowMs);
       model.cross(nowMs);
       this.#slots.givenBack(held, amounts, model, context);
     }
@@ -441,10 +472,15 @@ export class Recorder {
       if (reply.kind === "renewed") this.#tell(bucket, ["slots were renewed, and it was never made"]);
       return;
     }
-    if (reply.kind === "renewed") this.usage.opened(bucket, nowMs);
+    const [state] = atOnce(store.read([bucket]));
+    if (reply.kind === "renewed") {
+      this.usage.opened(bucket, nowMs);
+      if (state !== undefined) this.#meets(call, held, model, state, nowMs);
+    }
     this.#tell(bucket, this.#slots.renewed(held, amounts, reply, model, nowMs));
     if (reply.kind === "lost") {
-      // A store may have brought the bucket to the reading all the same.
+      // A store may have brought the bucket to the reading all the same, and to what is stored.
+      this.#changes.doubt(bucket);
       model.reachedMs = Math.max(model.reachedMs, nowMs);
       this.#compareStored(store, [held], nowMs);
       this.#ended(slots, nowMs);
@@ -497,6 +533,9 @@ export class Recorder {
     this.#journal.detail(() => shownWrite(operation.event.action, operation, reply.amounts, nowMs));
     const slots = this.#slotsBefore(call, bucket);
     const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
+    const [state] = atOnce(store.read([bucket]));
+    this.#changes.doubt(bucket);
+    if (state !== undefined) this.#perhapsMet(bucket, model, state, nowMs, origin);
     model.bring(set, origin, nowMs, this.#heldMs.get(model));
     apply(model);
     // What was bought on top goes with a reset: a client may have to wait longer for it.
@@ -577,20 +616,23 @@ export class Recorder {
       if (states[i] === undefined && !this.#touched.has(bucket.id)) absent.add(bucket.id);
     }
     for (const { bucket } of helds) this.#touched.add(bucket.id);
-    return { operation: currentOperation(), context, absent };
+    return { operation: currentOperation(), context, absent, rank: this.#truth.changes };
   }
 
   /** A call ended, and what it did of what a store does before anything else is not known. */
   #unheard({ context }: Call, helds: readonly LimitedBucket[]): void {
     for (const held of helds) {
       this.usage.perhapsOpened(held.bucket, context.nowMs);
+      this.#changes.doubt(held.bucket);
       const { id } = held.bucket;
       this.#perhapsBrought.set(id, [...(this.#perhapsBrought.get(id) ?? []), { held, nowMs: context.nowMs }]);
     }
   }
 
   /** What is wrong with a bucket. Its limits may have come with a call that nobody was told of. */
-  #problemsOf({ id }: BucketKey, model: ModelBucket, state: BucketState, nowMs: number): string[] {
+  #problemsOf(bucket: BucketKey, model: ModelBucket, state: BucketState, nowMs: number): string[] {
+    const { id } = bucket;
+    this.#perhapsMet(bucket, model, state, nowMs);
     const known = model.set.signature === state.signature;
     const brought = known
       ? undefined

@@ -56,7 +56,11 @@ export function bucketsOn(
     onAnswer: options.onAnswer ?? (() => {}),
     requireOpen: () => {},
   });
-  return takes.bucketsOf("default", () => 1);
+  return takes.bucketsOf(
+    "default",
+    () => 1,
+    () => Promise.reject(new Error("Nothing is stored.")),
+  );
 }
 
 export const realWaiting = {

@@ -16,7 +16,7 @@ import {
   type RuleContext,
   renewedSlots,
   type SlotsBack,
-  standing,
+  standingOfLease,
   toldBy,
 } from "../../stored/bucket-rules.ts";
 import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
@@ -49,7 +49,7 @@ export class BucketDraft {
   debit(held: Held, amounts: readonly Amount[]): Debited {
     const context = this.#context;
     const seen = this.#stateOf(held.bucket);
-    const before = atWrite(standing(seen, held, context), context);
+    const before = atWrite(standingOfLease(seen, held, context), context);
     const state = debited(before, held, amounts, context.nowMs);
     if (state === undefined) return { kind: "tooDeep" };
     this.#countAs(held.bucket, countedOfTime(seen, before), 1);
@@ -64,7 +64,7 @@ export class BucketDraft {
     const context = this.#context;
     const { bucket, bypass } = held;
     const before = this.#stateOf(bucket);
-    const due = before === undefined || bypass ? before : atGiveBack(before, context);
+    const due = before === undefined || bypass ? before : atGiveBack(before, bucket, context);
     if (due !== undefined) this.#countAs(bucket, countedOfTime(before, due), 1);
     // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
     if (due !== undefined || this.#buckets.find(bucket) !== undefined) {
@@ -80,7 +80,7 @@ export class BucketDraft {
   renew(held: Held, amounts: readonly Amount[]): RenewReply {
     const before = this.#stateOf(held.bucket);
     if (before === undefined) return { kind: "lost" };
-    const due = atGiveBack(before, this.#context);
+    const due = atGiveBack(before, held.bucket, this.#context);
     const renewed = renewedSlots(due, held, amounts, this.#context.nowMs);
     // Nothing is written: holds that ended meanwhile are counted by whoever writes next.
     if (renewed === undefined) return { kind: "lost" };

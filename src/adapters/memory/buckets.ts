@@ -31,16 +31,20 @@ import {
   type Decided,
   decided,
   earlierOnSame,
+  met,
   type Planner,
   type RuleContext,
   standing,
+  standingOfLease,
   taken,
   takenAnswer,
   toldBy,
 } from "../../stored/bucket-rules.ts";
-import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
+import { CurrentLimits } from "../../stored/current-limits.ts";
+import { mayForget, OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
+import { MemoryConfig } from "./config.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
 import { requireActive } from "./in-namespace.ts";
@@ -61,6 +65,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #drafted: DraftedBuckets;
   readonly #leases: LeaseRecords;
   readonly #thresholds = new ThresholdListeners();
+  readonly #current: CurrentLimits;
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
@@ -68,9 +73,13 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
+    const config = new MemoryConfig(all, namespaceId);
+    this.#current = new CurrentLimits((entityId, resource) => config.levelOf(entityId, resource));
     const { usageKeepMs } = all.retention;
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
-    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar, this.#countTime);
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, this.#countTime, (cell, nowMs) =>
+      this.#mayForget(cell, nowMs),
+    );
     this.#drafted = {
       usage: this.#usage,
       find: (key) => this.#data.buckets.get(key.id),
@@ -252,7 +261,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     if (done !== undefined) return { kind: "done", repeated: true, ...operated(done.amounts, done.asks) };
     const cell = this.#cell(bucket);
     const context = this.#at(nowMs);
-    const changed = change(atWrite(standing(cell.state, operation, context), context));
+    const changed = change(atWrite(standingOfLease(cell.state, operation, context), context));
     if (changed.kind === "tooLarge") return changed;
     const { state, gained } = changed;
     this.#countTime(cell, state, nowMs);
@@ -306,6 +315,12 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
   };
 
+  /** A bucket that has not met a change goes by it first: it may not be full by that. */
+  #mayForget({ state, key }: BucketCell, nowMs: number): boolean {
+    if (state === undefined || !mayForget(state, nowMs, this.#calendar)) return false;
+    return mayForget(met(state, key, this.#at(nowMs)), nowMs, this.#calendar);
+  }
+
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
   #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean, nowMs: number): Answer {
     const cell = this.#data.buckets.get(bucket.id);
@@ -323,13 +338,14 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   #at(nowMs: number): RuleContext {
-    return { nowMs, calendar: this.#calendar, generation: this.#all.generation };
+    return { nowMs, calendar: this.#calendar, generation: this.#all.generation, current: this.#current };
   }
 
   /** Gives back slots that were used, in place; undefined where that needs more: nothing has changed then. */
   #slotsBack(held: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
     const cell = this.#found(held);
     if (cell?.state === undefined || nowMs >= cell.state.validUntilMs) return undefined;
+    if (met(cell.state, held.bucket, this.#at(nowMs)) !== cell.state) return undefined;
     const owned = cell.owned ?? this.#ownedOf(cell, cell.state);
     const times = owned?.giveBack(amounts, held.ticket, nowMs);
     if (owned === undefined || times === undefined) return undefined;

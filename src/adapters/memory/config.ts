@@ -27,6 +27,11 @@ export class MemoryConfig extends InNamespace implements ConfigStore {
 
   resolveSync(entityId: string, resource: string): LevelConfig {
     this.requireActive();
+    return this.levelOf(entityId, resource);
+  }
+
+  /** The same, whatever became of the namespace. */
+  levelOf(entityId: string, resource: string): LevelConfig {
     const entity = this.data.entities.get(entityId);
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const found = scopes.map((scope) => this.get(scope));

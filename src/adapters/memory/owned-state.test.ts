@@ -167,7 +167,7 @@ test("slots that are taken and given back in place are those of the rules, whoev
       let state: BucketState | undefined;
       for (const { afterMs, settles, looks, ...tokens } of steps) {
         nowMs += afterMs;
-        const at = { nowMs, calendar, generation: GENERATION };
+        const at = { nowMs, calendar, generation: GENERATION, current: undefined };
         const [lease] = settles === undefined ? [] : open.splice(settles % Math.max(1, open.length), 1);
         if (lease !== undefined && state !== undefined) {
           const { claim, ticket } = lease;
@@ -175,7 +175,7 @@ test("slots that are taken and given back in place are those of the rules, whoev
           const giving = { ...claim, ticket };
           const reply = await buckets.credit(giving, slots, { nowMs, timeoutMs: 1_000, slotsUsed: true });
           assert.equal(reply.kind, "applied");
-          state = credited(atGiveBack(state, at), giving, slots, nowMs);
+          state = credited(atGiveBack(state, claim.bucket, at), giving, slots, nowMs);
           settled += slots.length;
         }
         const claim = { ...claimOf(given(tokens)), set: held };

@@ -1,7 +1,5 @@
 import type { BucketState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
-import { mayForget } from "../../stored/keeping.ts";
 import type { BucketCell, NamespaceData } from "./data.ts";
 import { dropHours } from "./hour-usage.ts";
 
@@ -24,17 +22,22 @@ export class MemorySweep {
   readonly #data: NamespaceData;
   readonly #usageKeepMs: number;
   readonly #countTime: CountTime;
-  readonly #calendar: Calendar;
+  readonly #mayForget: (cell: BucketCell, nowMs: number) => boolean;
   #cells: Iterator<BucketCell> | undefined;
   #forgets = false;
   /** No walk begins in [`#begunMs`, `#nextMs`). A clock that was put back begins one. */
   #begunMs = Number.POSITIVE_INFINITY;
   #nextMs = Number.NEGATIVE_INFINITY;
 
-  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar, countTime: CountTime) {
+  constructor(
+    data: NamespaceData,
+    usageKeepMs: number | undefined,
+    countTime: CountTime,
+    mayForget: (cell: BucketCell, nowMs: number) => boolean,
+  ) {
     this.#data = data;
     this.#usageKeepMs = usageKeepMs ?? 0;
-    this.#calendar = calendar;
+    this.#mayForget = mayForget;
     this.#countTime = countTime;
   }
 
@@ -65,7 +68,7 @@ export class MemorySweep {
   }
 
   #look(cell: BucketCell, nowMs: number): void {
-    if (this.#forgets && cell.state !== undefined && mayForget(cell.state, nowMs, this.#calendar)) {
+    if (this.#forgets && this.#mayForget(cell, nowMs)) {
       // No write comes any more that would count them.
       this.#countTime(cell, { epochMs: nowMs }, nowMs);
       cell.state = undefined;

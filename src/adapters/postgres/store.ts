@@ -5,6 +5,7 @@ import type { LeaseForm } from "../../ports/lease-form.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Clock, Digest, Random, Turns } from "../../ports/system.ts";
 import { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
+import { RecordConfig } from "../../records/config.ts";
 import type { LeasesByTakes } from "../../records/leases.ts";
 import { ensureDefault, RecordNamespaces } from "../../records/namespaces.ts";
 import { recordParts } from "../../records/parts.ts";
@@ -114,9 +115,11 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
     namespaces,
     scope: (namespaceId) => {
       sweep.note(namespaceId);
+      const config = new RecordConfig(parts, namespaceId);
+      const generation = () => parts.generations.of(namespaceId);
       return {
         ...recordScope(parts, namespaceId, { retention, takes: leases }),
-        buckets: takes.bucketsOf(namespaceId, () => parts.generations.of(namespaceId)),
+        buckets: takes.bucketsOf(namespaceId, generation, (id, on) => config.resolve(id, on)),
       };
     },
     sweep: async () => {

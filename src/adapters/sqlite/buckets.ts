@@ -20,6 +20,7 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
+import type { CurrentLimits } from "../../stored/current-limits.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
@@ -45,6 +46,7 @@ export class SqliteBuckets implements BucketStore {
   readonly #operations: Operations;
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
+  readonly #current: CurrentLimits;
   readonly #leases: LeaseRows;
   readonly #thresholds = new ThresholdListeners();
   readonly #foreignRoom: ForeignRoom;
@@ -62,8 +64,10 @@ export class SqliteBuckets implements BucketStore {
       readonly commit: GroupCommit;
     },
     leases: LeaseRows,
+    current: CurrentLimits,
     namespaceId: string,
   ) {
+    this.#current = current;
     this.#leases = leases;
     this.#foreignRoom = new ForeignRoom(parts, (keys) => this.read(keys));
     this.#connection = parts.connection;
@@ -180,6 +184,7 @@ export class SqliteBuckets implements BucketStore {
       generation,
       countsUsage: this.#countsUsage,
       hasRoomForHeld: true,
+      current: this.#current,
       thresholds: this.#thresholds,
     };
     return this.#context;

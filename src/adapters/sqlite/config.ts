@@ -113,11 +113,18 @@ export class SqliteConfig implements ConfigStore {
   }
 
   resolveSync(entityId: string, resource: string): LevelConfig {
+    const level = this.levelOf(entityId, resource);
+    if (level === undefined) throw namespaceNotActive(this.#namespaceId);
+    return level;
+  }
+
+  /** The same, also inside a transaction; undefined where the namespace is not active. */
+  levelOf(entityId: string, resource: string): LevelConfig | undefined {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
     const rows = this.#connection.read(() =>
       this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r, n, e, r, n, r, n, e, n, e),
     );
-    if (rows[0]?.[0] !== "namespace") throw namespaceNotActive(this.#namespaceId);
+    if (rows[0]?.[0] !== "namespace") return undefined;
     const found = new Map<string, StoredConfig>();
     const versions = new Map<string, readonly LimitsVersion[] | undefined>();
     let entity: ConfiguredEntity | undefined;

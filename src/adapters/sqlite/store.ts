@@ -2,6 +2,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { type Retention, usageNotKept } from "../../domain/retention.ts";
 import type { Store } from "../../ports/store.ts";
 import type { UsageStore } from "../../ports/usage-store.ts";
+import { CurrentLimits } from "../../stored/current-limits.ts";
 import { AuditLog } from "./audit.ts";
 import { BucketRows } from "./bucket-rows.ts";
 import { SqliteBuckets } from "./buckets.ts";
@@ -66,12 +67,24 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const refusals = new RefusalRows(connection);
   const expiry = new Expiry({ connection, usage, refusals, audit, usageKeepMs: retention.usageKeepMs });
   const countsUsage = retention.usageKeepMs !== undefined;
-  const sweep = new Sweep({ connection, usage, rows, expiry, calendar, countsUsage });
+  const contextOf = (namespaceId: string, nowMs: number) => ({
+    ...{ nowMs, calendar, generation: watch.generation, current: currentOf(namespaceId) },
+  });
+  const sweep = new Sweep({ connection, usage, rows, expiry, calendar, countsUsage, contextOf });
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const changes = new Changes({ connection, watch, rows, audit });
   const operations = new Operations({ connection, changes });
   const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage, refusals };
   const ping = connection.prepare("SELECT count(*) FROM generation");
+  const currents = new Map<string, CurrentLimits>();
+  const currentOf = (namespaceId: string): CurrentLimits => {
+    const known = currents.get(namespaceId);
+    if (known !== undefined) return known;
+    const config = new SqliteConfig(parts, namespaceId);
+    const made = new CurrentLimits((entityId, resource) => config.levelOf(entityId, resource));
+    currents.set(namespaceId, made);
+    return made;
+  };
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     connection.refuseCalls();
@@ -85,11 +98,12 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     namespaces: new SqliteNamespaces(parts),
     scope: (namespaceId) => {
       const leaseRows = new LeaseRows(connection, namespaceId);
-      const buckets = new SqliteBuckets(parts, leaseRows, namespaceId);
+      const config = new SqliteConfig(parts, namespaceId);
+      const buckets = new SqliteBuckets(parts, leaseRows, currentOf(namespaceId), namespaceId);
       return {
         buckets,
         leases: new SqliteLeases(parts, leaseRows, (context) => buckets.rowsAt(context)),
-        config: new SqliteConfig(parts, namespaceId),
+        config,
         entities: new SqliteEntities(parts, namespaceId),
         plans: new SqlitePlans(parts, namespaceId),
         usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,

@@ -1,6 +1,8 @@
 import { divCeil } from "../../bucket/integers.ts";
+import { bucketKey } from "../../domain/bucket-key.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { type BucketRecord, endedOn } from "../../stored/bucket-record.ts";
+import { met, type RuleContext } from "../../stored/bucket-rules.ts";
 import { mayForget } from "../../stored/keeping.ts";
 import { leaving } from "../../stored/open-hour.ts";
 import { type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
@@ -25,6 +27,7 @@ export class Sweep {
   readonly #expiry: Expiry;
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
+  readonly #contextOf: (namespaceId: string, nowMs: number) => RuleContext;
   #due = 0;
   #lastId: number;
 
@@ -35,11 +38,13 @@ export class Sweep {
     readonly expiry: Expiry;
     readonly calendar: Calendar;
     readonly countsUsage: boolean;
+    readonly contextOf: (namespaceId: string, nowMs: number) => RuleContext;
   }) {
     const { connection } = parts;
     this.#calendar = parts.calendar;
     this.#countsUsage = parts.countsUsage;
     this.#usage = parts.usage;
+    this.#contextOf = parts.contextOf;
     this.#rows = parts.rows;
     this.#expiry = parts.expiry;
     this.#select = connection.prepare(
@@ -75,8 +80,12 @@ export class Sweep {
       // It is told to whoever asks for this bucket; the takes that pay for the sweep are on others.
       if (found.kind === "damaged") continue;
       const { row } = found;
+      const [namespaceId, entityId, resource] = columns.slice(4) as string[] as [string, string, string];
       if (!mayForget(row.state, nowMs, this.#calendar)) continue;
-      this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row, nowMs);
+      // A bucket that has not met a change goes by it first: it may not be full by that.
+      const state = met(row.state, bucketKey(entityId, resource), this.#contextOf(namespaceId, nowMs));
+      if (state !== row.state && !mayForget(state, nowMs, this.#calendar)) continue;
+      this.#moveUsage(namespaceId, entityId, resource, row, nowMs);
       this.#delete.run(this.#lastId);
       deleted++;
     }

@@ -1,6 +1,6 @@
-import type { LevelConfig } from "../domain/config.ts";
-import type { Limit } from "../domain/limit.ts";
-import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+import type { LevelConfig } from "./config.ts";
+import type { Limit } from "./limit.ts";
+import type { LimitSet, SetOrigin } from "./limit-set.ts";
 
 const NONE = Object.freeze({});
 

@@ -1,0 +1,94 @@
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
+import type { BucketState } from "../../src/domain/bucket-state.ts";
+import type { LevelConfig } from "../../src/domain/config.ts";
+import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { Journal } from "./journal.ts";
+import type { Truth } from "./truth.ts";
+import type { Since } from "./truth-levels.ts";
+
+/** A write that brings no limits of its own. */
+interface Write {
+  readonly nowMs: number;
+  /** Changes up to this one must be met: so many changes of anything had been made when it began. Later ones may be. */
+  readonly dueRank: number;
+  /** The last write that went by the limits of a lease. */
+  readonly heldMs: number | undefined;
+}
+
+/** What a write brings of changes by itself. */
+interface Brought {
+  readonly origin?: SetOrigin | undefined;
+}
+
+/**
+ * Which changes of stored limits buckets have met by writes that are no takes: those go by what is stored, and not by what their lease
+ * knows. The store knows a change by its number and the truth by its rank; which is which shows whenever somebody reads configuration.
+ */
+export class MetChanges {
+  readonly #truth: Truth;
+  readonly #journal: Journal;
+  readonly #ranks = new Map<number, number>();
+  /** Buckets of which it is not known what a write has done to them. */
+  readonly #doubted = new Set<string>();
+
+  constructor(truth: Truth, journal: Journal) {
+    this.#truth = truth;
+    this.#journal = journal;
+  }
+
+  /** Somebody has read a level. */
+  read(entityId: string, resource: string, { changes = [], totalsChanges = [] }: LevelConfig): void {
+    const { onResource, totals } = this.#truth.level(entityId, resource);
+    for (const [i, { number }] of changes.entries()) this.#ranks.set(number, onResource.changes[i]?.number ?? 0);
+    for (const [i, { number }] of totalsChanges.entries()) this.#ranks.set(number, totals.changes[i]?.number ?? 0);
+  }
+
+  doubt({ id }: BucketKey): void {
+    this.#doubted.add(id);
+  }
+
+  /** Before a write is told to the model: one before it, of which nothing was heard, may have met changes. */
+  perhaps(bucket: BucketKey, model: ModelBucket, state: BucketState, write: Omit<Write, "dueRank"> & Brought): void {
+    const known = Math.max(model.metNumber, write.origin?.changeNumber ?? 0);
+    const isFurther = (state.origin.changeNumber ?? 0) > known;
+    if (isFurther && this.#doubted.has(bucket.id)) this.met(bucket, model, state, { ...write, dueRank: 0 });
+  }
+
+  /** The model meets what the store's bucket has met, each change from its instant; what is wrong with that. */
+  met(bucket: BucketKey, model: ModelBucket, state: BucketState, { nowMs, dueRank, heldMs }: Write): string[] {
+    // One that goes by limits of a request stays: stored ones come back with a request.
+    if (model.origin.generation === null) return [];
+    const unmet = this.#unmet(bucket, model);
+    const due = unmet.findLastIndex(({ number }) => number <= dueRank);
+    const { changeNumber = 0, generation } = state.origin;
+    if (changeNumber <= model.metNumber) {
+      return due < 0 ? [] : [`a write left it without the change from ${unmet[due]?.fromMs} on`];
+    }
+    const last = Math.max(due, this.#lastMet(unmet, state));
+    const met = unmet.slice(0, last + 1).map(({ fromMs, limits }) => ({ fromMs, set: limitSet(limits) }));
+    const newest = met.at(-1);
+    if (newest === undefined) return [`a write brought it to the change ${changeNumber}, which was not made`];
+    this.#journal.count("changes met by writes that are no takes");
+    this.#ranks.set(changeNumber, unmet[last]?.number ?? 0);
+    const changes = met.map((change) => ({ ...change, number: changeNumber }));
+    model.bring(newest.set, { asOfMs: nowMs, generation: generation ?? 0, changeNumber, changes }, nowMs, heldMs);
+    return [];
+  }
+
+  #unmet({ entityId, resource }: BucketKey, model: ModelBucket): readonly Since[] {
+    const { onResource, totals } = this.#truth.level(entityId, resource);
+    // Nobody can go by levels that do not go together.
+    if (onResource.isTorn || totals.isTorn) return [];
+    const metRank = this.#ranks.get(model.metNumber) ?? 0;
+    return (resource === TOTAL_RESOURCE ? totals : onResource).changes.filter(({ number }) => number > metRank);
+  }
+
+  /** By its number where somebody has read it, otherwise by its limits; all of them where others were brought by the same write. */
+  #lastMet(unmet: readonly Since[], { origin, signature }: BucketState): number {
+    const rank = this.#ranks.get(origin.changeNumber ?? 0);
+    if (rank !== undefined) return unmet.findLastIndex(({ number }) => number <= rank);
+    const last = unmet.findLastIndex(({ limits }) => limitSet(limits).signature === signature);
+    return last < 0 ? unmet.length - 1 : last;
+  }
+}
