@@ -101,7 +101,12 @@ function limitMoved(name: string, before: readonly Shard[], after: readonly Read
   const terms = new Set([...models, ...states].map((one) => JSON.stringify(one?.limit)));
   // The model's levels and the items' differ by a millitoken each at most.
   const rounding = BigInt(before.length);
-  if (levelAfter > levelBefore + rounding) problems.push(`${levelAfter - levelBefore} of ${name} were minted`);
+  // A quota keeps what was used: shards that have not heard of a larger amount gain what it is larger by.
+  const isQuota = models.every((model) => model?.period !== undefined && model.limit.holdMs === undefined);
+  const brimBefore = sum(models, (model) => (model?.brimMilli ?? 0n) - (model?.toppedUpMilli ?? 0n));
+  const brimAfter = sum(states, (state) => BigInt((state?.terms.capacityMilli ?? 0) - (state?.quota?.topUpMilli ?? 0)));
+  const gained = isQuota && terms.size > 1 && brimAfter > brimBefore ? brimAfter - brimBefore : 0n;
+  if (levelAfter > levelBefore + gained + rounding) problems.push(`${levelAfter - levelBefore} of ${name} were minted`);
   if (terms.size > 1) return problems;
   if (levelAfter < levelBefore - rounding) problems.push(`${levelBefore - levelAfter} of ${name} were lost`);
   const toppedUp = sum(models, (model) => model?.toppedUpMilli ?? 0n);

@@ -52,9 +52,10 @@ export class EventLedger {
   }
 
   #add({ entityId, resource }: Place, amounts: Readonly<Record<string, number>>, sign: bigint): void {
+    // What is given back to several shards may be parts of a token.
     for (const [limit, tokens] of Object.entries(amounts)) {
       const place = `${limit} of ${entityId}/${resource}`;
-      this.#sums.set(place, (this.#sums.get(place) ?? 0n) + sign * BigInt(tokens) * 1000n);
+      this.#sums.set(place, (this.#sums.get(place) ?? 0n) + sign * BigInt(Math.round(tokens * 1000)));
     }
   }
 }

@@ -47,7 +47,7 @@ function pieceAround({ tokensMilli, limit, part }: LimitState, asked: Becomes): 
   };
   const edgeTowards = (end: number) => {
     if (isSame(end)) return undefined;
-    const last = lastWhere(tokensMilli, end, isSame, { meets, strideMilli: fullMilli });
+    const last = lastWhere(tokensMilli, end, isSame, { meets, strideMilli: Math.max(1, Math.ceil(fullMilli)) });
     const next = last + Math.sign(end - last);
     return isRising && last !== tokensMilli && stays(last, next) ? last - Math.sign(end - last) : last;
   };
