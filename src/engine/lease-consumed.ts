@@ -25,7 +25,7 @@ export function consumedIn(
     const own = tokensByName(ledger === undefined ? take : usedAt(ledger, level, status));
     for (const limit of slotsFirst(link.charged, own)) {
       const measure = measureIn(limits, limit);
-      const tells = isPassed(limit) ? !Object.hasOwn(consumed, measure) : !counted.has(measure);
+      const tells = !counted.has(measure) && !(isPassed(limit) && Object.hasOwn(consumed, measure));
       if (tells) consumed[measure] = (own[limit] as number) * charged;
     }
     if (level + 1 < demands.length)
