@@ -40,6 +40,8 @@ export class LeaseHolds {
   readonly #byBucket = new Map<string, BucketHold>();
   /** Those of which everything was given back or lost. One that takes again is the same: a renewal may still wait for its turn with it. */
   readonly #empty = new Set<BucketHold>();
+  /** Those that hold nothing of a limit that refuses. */
+  readonly #withoutHard = new Set<BucketHold>();
   /** Made when somebody listens, or has to hear of it. */
   #lost: AbortController | undefined;
   #signal: AbortSignal | undefined;
@@ -81,8 +83,11 @@ export class LeaseHolds {
         const { id } = demand.bucket;
         const hold = this.#byBucket.get(id) ?? this.#holdOn(demand, readingMs);
         if (demand.bypass || hold.slots(undefined).length === 0) continue;
-        if (this.#empty.delete(hold)) hold.confirmedMs = readingMs;
+        // What is taken first of slots that can be lost is held from now on, whatever was held of others before.
+        const isFirstHard = this.#withoutHard.has(hold) && hasHard(hold);
+        if (this.#empty.delete(hold) || isFirstHard) hold.confirmedMs = readingMs;
         this.#byBucket.set(id, hold);
+        this.#noteHard(hold);
         this.#lookAfter(hold);
       }
     }
@@ -90,13 +95,16 @@ export class LeaseHolds {
 
   /** Something was given back: a bucket that it holds nothing of is not looked after any more. */
   gaveBack(): void {
-    for (const hold of this.#byBucket.values()) this.#dropIfEmpty(hold);
+    for (const hold of this.#byBucket.values()) {
+      this.#dropIfEmpty(hold);
+      this.#noteHard(hold);
+    }
   }
 
   /** Renews all of them now. False: some are lost. Throws `RateLimiterUnavailable` where the store did not answer. */
   async renew(): Promise<boolean> {
     const holds = [...this.#byBucket.values()];
-    const hard = holds.map(({ hardHoldMs }) => hardHoldMs < Number.POSITIVE_INFINITY);
+    const hard = holds.map(hasHard);
     const renewed = await Promise.all(holds.map((hold) => this.#maker.renewals.renew([hold], undefined)));
     for (const [i, { lost }] of renewed.entries()) if (lost.length > 0) (holds[i] as BucketHold).lost(lost);
     for (const [i, { unanswered }] of renewed.entries()) {
@@ -134,7 +142,12 @@ export class LeaseHolds {
     if (this.#phase !== "watched" && this.#phase !== "kept") return;
     hold.isKept = this.#phase === "kept";
     // What can neither be renewed nor be lost has no time at which it would be looked at.
-    if (hold.isKept || hold.hardHoldMs < Number.POSITIVE_INFINITY) this.#maker.renewals.add(hold);
+    if (hold.isKept || hasHard(hold)) this.#maker.renewals.add(hold);
+  }
+
+  #noteHard(hold: BucketHold): void {
+    if (hasHard(hold)) this.#withoutHard.delete(hold);
+    else this.#withoutHard.add(hold);
   }
 
   #dropIfEmpty(hold: BucketHold): void {
@@ -208,6 +221,11 @@ function notRenewed({ entityId, resource }: BucketKey, cause: unknown): RateLimi
     `The store is unavailable for ${entityId} on ${resource}, so slots were not renewed; they are held as long as before. Try again.`,
     { cause },
   );
+}
+
+/** Whether slots of a limit that refuses are among them. */
+function hasHard({ hardHoldMs }: BucketHold): boolean {
+  return hardHoldMs < Number.POSITIVE_INFINITY;
 }
 
 /** Whether a limit refuses: only then it matters to the work whether its slots are held. One that is not known by its name does. */

@@ -119,7 +119,7 @@ export const leaseRoutes: readonly Route[] = [
 ];
 
 /** The body as `StoredLeases` takes it, with the key of the request, which is its caller's alone. */
-export function keyed<Body extends object>({ body, request, caller }: Call<unknown, Body>) {
+function keyed<Body extends object>({ body, request, caller }: Call<unknown, Body>) {
   return given({ ...body, idempotencyKey: idempotencyKeyOf(request), keyOwner: caller.id });
 }
 
