@@ -58,7 +58,7 @@ test("the package is lean: small, in few files, without source maps, and install
   // 4.1 MB before quotas that keep what was used, calls that pay for what was sent, and one tenant beside another.
   assert.ok(bytes < 4_200_000, `${bytes} bytes`);
   // 470 before the model of slots and shadows, whose declarations are files.
-  assert.ok(files.length < 475, `${files.length} files`);
+  assert.ok(files.length < 485, `${files.length} files`);
   assert.deepEqual(
     files.filter((file) => file.endsWith(".map")),
     [],
@@ -451,8 +451,9 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // A share of every limit during an outage: 4 kB. Plain requests that need no generator, limits that are not checked twice: 2 kB.
   // Slots with their renewals, waits and errors: 20 kB. Shadows and thresholds: 8 kB.
   // Slots in place, and leases with slots that are kept and settled at little cost: 6 kB.
-  // Limits that are left out, told and refused: 2 kB.
-  assert.ok(limiter.bytes < 267_500, `${limiter.bytes} bytes`);
+  // Limits that are left out, told and refused: 2 kB. Questions by what is stored, events of what was taken, slots that a lease takes later,
+  // keys that come again, quotas that keep what was used: 8 kB.
+  assert.ok(limiter.bytes < 276_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
