@@ -46,7 +46,10 @@ async function answer(name: string, { words, wordsRead }: { words: number; words
   console.log(`${name}: estimated ${usdText(estimated)}, came to ${usdText(lease.consumed.usd ?? 0)}${left}`);
 }
 
-const search = limitTool(async (_words: string) => "a page", { limiter, entityId: "key-1", resource: "tool:search" });
+const search = limitTool(async (_words: string) => "a page", {
+  ...{ limiter, entityId: "key-1", resource: "tool:search" },
+  consume: { calls: 1, usd: 0 },
+});
 
 async function refusedBy(work: Promise<unknown>): Promise<string> {
   const error: unknown = await work.then(

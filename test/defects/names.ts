@@ -50,18 +50,17 @@ export function nameDefects(kit: Kit): void {
     assert.deepEqual(await held(limiter, "a"), { rpm: 20 });
   });
 
-  test("W30: what another process changed counts after one TTL, where only time can tell", async () => {
+  test("W30: what another process changed counts after one TTL, and before anything is said never to fit", async () => {
     const { limiter, clock, other } = await kit.openFaulty({ configTtlMs: 10_000 }, { generationHidden: true });
     await other.setSystemDefaults(rpm(10));
     await take(limiter, "a", { rpm: 10 });
     await other.setSystemDefaults(rpm(600));
     await clock.advance(9_999);
-    await assert.rejects(take(limiter, "a", { rpm: 20 }), isInvalid("amount_above_capacity"));
-    await clock.advance(1);
-    // Its coming brings the limits to the bucket: until then the old ones counted.
-    await limiter.tryAcquire({ entityId: "a", resource: "api", consume: { rpm: 600 } });
-    await clock.advance(2_000);
-    assert.equal(await grants(limiter, "a", { rpm: 21 }), true);
+    assert.equal(await grants(limiter, "a", { rpm: 20 }), true);
+    await other.setSystemDefaults(rpm(1));
+    await clock.advance(10_000);
+    assert.equal(await grants(limiter, "a", { rpm: 1 }), true);
+    assert.equal(await grants(limiter, "a", { rpm: 1 }), false);
   });
 
   test("W31: one slow read of configuration holds up nobody but those who need it, and is made once", async () => {

@@ -2,6 +2,7 @@ import { countOfText } from "../../bucket/count.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { VersionError } from "../../domain/errors.ts";
 import { shown } from "../../domain/names.ts";
+import { operatedOfText } from "../../domain/stored-amounts.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { isReadAttribute } from "../../protocol/item/damage.ts";
 import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";
@@ -131,8 +132,8 @@ export function decodeNumber(text: string, name: string): number {
 }
 
 function amountsIn(text: ItemValue): readonly Amount[] {
-  const amounts: unknown = typeof text === "string" ? JSON.parse(text) : undefined;
-  if (Array.isArray(amounts)) return amounts;
+  const operated = operatedOfText(text);
+  if (operated !== undefined) return operated.amounts;
   throw new TypeError(`The amounts of an operation are ${shown(text)}, not a JSON list of limits and millitokens.`);
 }
 
