@@ -22,7 +22,8 @@ await describePostgres("worlds of the simulation on PostgreSQL", ({ url, newSche
     const tally: Record<string, number> = {};
     for (const seed of SEEDS) {
       const world = await judgedWorld(client, schema);
-      const open = () => ({ ground: straightGroundOn.bind(undefined, world), ...BEYOND_RATES, close: () => {} });
+      const ground = straightGroundOn.bind(undefined, world);
+      const open = () => ({ ground, countsChanges: true, ...BEYOND_RATES, close: () => {} });
       const { violations, lastSteps, tally: counted } = await simulate(seed, { open, verbose: false });
       assert.deepEqual(violations, [], `seed ${seed}:\n${lastSteps.join("\n")}`);
       for (const [what, count] of Object.entries(counted)) tally[what] = (tally[what] ?? 0) + count;
