@@ -33,8 +33,6 @@ const EXPECTED_CODES = new Set([
   "plan_not_found",
   "plan_in_use",
   "limits_zones",
-  // Operators draw from three keys, and come with other amounts.
-  "idempotency_key_reused",
 ]);
 
 /** Whether the public API may reject with this. */

@@ -1,5 +1,6 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { ValidationError } from "../../src/domain/errors.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
 import { measureIn, measuresOf } from "../../src/domain/measures.ts";
 import type { Lease } from "../../src/engine/lease.ts";
@@ -280,13 +281,33 @@ export const operate: Story = async ({ client: { limiter }, random, around: { pr
   const bought = some.map((name) => [name, random.integer(0, random.pick([5, 40, 400]))] as const);
   const amounts = bought.length === 0 ? { [names[0] as string]: 0 } : Object.fromEntries(bought);
   const limits = random.chance(0.5) ? { limits: some } : {};
-  const act = random.chance(0.7)
+  const isTopUp = random.chance(0.7);
+  const act = isTopUp
     ? () => limiter.topUp({ entityId, resource, amounts, ...key })
     : () => limiter.resetBucket({ entityId, resource, ...limits, ...key });
-  await act();
-  // Whoever is not sure that it came through does it again.
-  if (random.chance(0.3)) await act();
+  const asked = JSON.stringify(isTopUp ? { amounts } : limits);
+  const others = askedBefore(truth, `${entityId}/${resource} ${key.idempotencyKey}`, asked);
+  try {
+    await act();
+    // Whoever is not sure that it came through does it again.
+    if (random.chance(0.3)) await act();
+  } catch (error) {
+    // A key is refused only where something else was asked with it before.
+    const isReused = error instanceof ValidationError && error.code === "idempotency_key_reused";
+    if (!isReused || key.idempotencyKey === undefined || !others()) throw error;
+  }
 };
+
+const ASKED = new WeakMap<object, Map<string, Set<string>>>();
+
+/** Notes what is asked with a key in a world; answers whether something else was. */
+function askedBefore(world: object, key: string, asked: string): () => boolean {
+  const known = ASKED.get(world) ?? new Map<string, Set<string>>();
+  ASKED.set(world, known);
+  const all = known.get(key) ?? new Set<string>();
+  known.set(key, all.add(asked));
+  return () => all.size > 1;
+}
 
 /** A request is made now. */
 export function asks({ client, operation, around }: Scene, request: AcquireRequest): void {
