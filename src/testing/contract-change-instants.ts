@@ -9,7 +9,7 @@ const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
 const A: ConfigScope = { level: "entityDefault", entityId: "a" };
 /** Whether the store counts changes: then a write that is no request finds those that its bucket has not met. */
-const isCounted = ({ scope }: TestedNamespace) => scope.config.generation !== undefined;
+const isCounted = ({ scope }: TestedNamespace) => scope.config.generation() !== undefined;
 
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
 
