@@ -113,7 +113,8 @@ function toldProblems(old: LimitReading, limit: LimitReading, net: number, given
     const isReset = edgeMs > fromMs;
     // By the numbers that were on the item at the edge; what is brought with it comes after. What was used of a quota stays used.
     const left = isReset ? old.shareMilli : Math.min(old.brimMilli, old.tokensMilli);
-    const level = old.isQuota ? left + limit.shareMilli - old.shareMilli : Math.min(left, limit.brimMilli);
+    const grantedMilli = isReset ? old.shareMilli : old.grantedMilli;
+    const level = old.isQuota ? left + limit.grantedMilli - grantedMilli : Math.min(left, limit.brimMilli);
     // Brought or not, what came back before its time may count as usage only.
     const isRight = limit.tokensMilli === level - net || (net < 0 && limit.tokensMilli === level);
     if (isRight) return [];

@@ -14,6 +14,8 @@ export interface LimitReading {
   readonly brimMilli: number;
   /** Of this shard: what a new period begins with. */
   readonly shareMilli: number;
+  /** Of this shard: what its open period began with, by the capacity of now. One that began before a split has more than its share. */
+  readonly grantedMilli: number;
   readonly isQuota: boolean;
   /** By its stamp, whether or not that has run out. */
   readonly isSoft: boolean;
@@ -34,7 +36,8 @@ export function readingsOf(item: Item | undefined): LimitReading[] {
     const capacityMilli = numberIn(item, names.cp);
     const isQuota = item[names.ra] === 0 && (item[names.rsched] ?? item[RSCHED] ?? "-") !== "-";
     const shareMilli = Math.floor(capacityMilli / count);
-    const granted = typeof item[names.gc] === "number" ? numberIn(item, names.gc) : count;
+    const grantedAmong = typeof item[names.gc] === "number" ? numberIn(item, names.gc) : count;
+    const grantedMilli = isQuota ? Math.floor(capacityMilli / grantedAmong) : shareMilli;
     return {
       name,
       tokensMilli: numberIn(item, names.tk),
@@ -42,8 +45,9 @@ export function readingsOf(item: Item | undefined): LimitReading[] {
       capacityMilli,
       refillMilli: numberIn(item, names.ra),
       periodMs: numberIn(item, names.rp),
-      brimMilli: isQuota ? Math.floor(capacityMilli / granted) + numberIn(item, names.tu) : shareMilli,
+      brimMilli: isQuota ? grantedMilli + numberIn(item, names.tu) : shareMilli,
       shareMilli,
+      grantedMilli,
       isQuota,
       isSoft: names.soft in item,
       // Under a period that was changed in place it says nothing.
