@@ -32,7 +32,8 @@ const CLIENTS: readonly (readonly [PolicyName, string, string])[] = [
   [
     "acquire",
     "services that take tokens",
-    "Takes, settles and gives back in every namespace. It changes no limits, no entities and no audit events, and cannot store leases.",
+    "Takes, settles and gives back in every namespace. It changes no limits, no entities and no audit events, and cannot store leases. It does not read " +
+      "usage either: `explain` tries, is refused, and leaves `neverCharged` out.",
   ],
   [
     "full",

@@ -55,7 +55,7 @@ export interface BucketListing {
     readonly notifyAt?: readonly number[];
     /** Those of them that were told. Absent: it tells none. */
     readonly notified?: readonly number[];
-    /** Nothing was ever charged to it, as far as usage is kept. Absent: something was. */
+    /** Nothing was ever charged to it, as far as usage is kept. Absent: something was, or usage cannot be read. */
     readonly neverCharged?: true;
   }[];
 }

@@ -59,7 +59,7 @@ export interface LimitExplanation {
   readonly changesAtMs?: number;
   /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
   readonly notified?: readonly number[];
-  /** Nothing was ever charged to it, as far as usage is kept: perhaps no request names what it counts. Absent: something was. */
+  /** Nothing was ever charged to it, as far as usage is kept: perhaps no request names what it counts. Absent: something was, or usage cannot be read. */
   readonly neverCharged?: true;
 }
 

@@ -1,6 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { ValidationError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/errors.ts";
 import { USAGE_COUNTERS } from "../domain/usage-counters.ts";
 import type { ScopedStore } from "../ports/store.ts";
 
@@ -12,7 +12,8 @@ const CHARGED = new WeakMap<ScopedStore, BoundedMap<true>>();
 
 /**
  * Those of a bucket's limits to which nothing was ever charged, as far as usage is kept. Only limits that are full are asked about: of any
- * other it is seen. None where usage is not kept, for then nobody knows.
+ * other it is seen. None where usage cannot be known: it is not kept, the original's aggregator does not store it, or this client may take
+ * tokens and not read usage.
  */
 export async function neverCharged(
   scope: ScopedStore,
@@ -42,10 +43,11 @@ export async function neverCharged(
       cursor = page.cursor;
     }
   } catch (error) {
-    if (error instanceof ValidationError && error.code === "usage_not_kept") return NONE;
+    if (error instanceof LimiterError && UNKNOWN.has(error.code)) return NONE;
     throw error;
   }
   return left;
 }
 
+const UNKNOWN: ReadonlySet<string> = new Set(["usage_not_kept", "usage_not_aggregated", "access_denied"]);
 const NONE: ReadonlySet<string> = new Set();

@@ -182,6 +182,12 @@ await describeServers("the command line on PostgreSQL", (start) => {
     await json(["entity", "create", "key-1", ...as(roles.admin)], 0);
     await json(["acquire", "key-1", "gpt-4", "-c", "rpm=1", ...as(roles.acquire)], 0);
     assert.equal((await json(["available", "key-1", "gpt-4", ...as(roles.read)], 0)).items[0].available, 99);
+    // What nothing was charged to is read from usage; who may not read that is told the rest.
+    const never = async (role: string) => {
+      const { levels } = await json(["explain", "key-2", "gpt-4", ...as(role)], 0);
+      return levels[0].limits.map(({ neverCharged }: { neverCharged?: true }) => neverCharged);
+    };
+    assert.deepEqual([await never(roles.read), await never(roles.acquire)], [[true], [undefined]]);
     for (const [args, role, right] of [
       [["entity", "create", "key-2"], roles.acquire, /commit_1/],
       [["entity", "create", "key-2"], roles.read, /commit_1/],
@@ -189,7 +195,7 @@ await describeServers("the command line on PostgreSQL", (start) => {
       [["audit", "list"], roles.acquire, /audit/],
     ] as const) {
       const { error } = await json([...args, ...as(role)], 3);
-      assert.equal(error.code, "store_refused", error.message);
+      assert.equal(error.code, "access_denied", error.message);
       assert.match(error.message, right);
       assert.match(error.message, /init --grants/);
     }
@@ -214,7 +220,7 @@ await describeServers("the command line on PostgreSQL", (start) => {
     await admin.query(`CREATE ROLE poor_${schema} LOGIN`);
     t.after(() => admin.query(`DROP ROLE poor_${schema}`));
     const { error } = await json(["init", "--store", store.replace("postgres@", `poor_${schema}@`)], 3);
-    assert.equal(error.code, "store_refused");
+    assert.equal(error.code, "access_denied");
     assert.match(error.message, /may not make or upgrade the tables.*\(42501: .*GRANT CREATE ON DATABASE/);
     await admin.query(`CREATE SCHEMA ${schema}`);
     await admin.query(`GRANT USAGE ON SCHEMA ${schema} TO poor_${schema}`);

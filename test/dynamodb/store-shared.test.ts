@@ -4,6 +4,7 @@ import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import { entityKey, itemPlace, itemTableKey, usageIndexKeys, usageKey } from "../../src/adapters/dynamodb/schema.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/domain/limit.ts";
+import { neverCharged } from "../../src/engine/never-charged.ts";
 import { claim, T0 } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { type Ground, N, newGround, S } from "./store-kit.ts";
@@ -101,6 +102,8 @@ await describeDynamo("a table that the original works on, too", (dynamodb) => {
         message: /api.*sharedTable/s,
       });
     }
+    // Then nobody knows to what nothing was ever charged, and `explain` leaves it out.
+    assert.deepEqual(await neverCharged(place.scope, bucketKey("a", "api"), ["rpm"]), new Set());
     // Of somebody, and on something, that was never used.
     for (const scope of [{ entityId: "b" }, { resource: "other" }, { entityId: "a", resource: "other" }]) {
       assert.deepEqual(await asked(scope), { items: [] });

@@ -9,7 +9,7 @@ import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
-import { exception, FaultProxy, type Passage } from "../dynamodb/fault-proxy.ts";
+import { exception, type Fault, FaultProxy, type Passage } from "../dynamodb/fault-proxy.ts";
 import { serve } from "../engines/http-kit.ts";
 
 // What each kind of client does, on a real table, through a proxy that notes every request.
@@ -73,14 +73,17 @@ export class PolicyGround {
     return proxy.passages;
   }
 
-  /** Takes of every kind: first contact, levels, adjustments, refusals, over the hour, split and joined. */
-  async acquirer(): Promise<readonly Passage[]> {
+  /** Takes of every kind: first contact, levels, adjustments, refusals, over the hour, split and joined; by somebody who may do no more. */
+  async acquirer(may: (passage: Passage) => boolean): Promise<readonly Passage[]> {
+    const denial = (passage: Passage): Fault | undefined =>
+      may(passage) ? undefined : async ({ answer }) => answer(exception(400, "AccessDeniedException"));
     // From here on the table is none that the original could share.
     const owner = await this.#limiter(this.#dynamodb.endpoint, "tenant");
     await owner.setPlanLimits("gold", [...two, Limit.concurrent("parallel", 5, { notifyAt: [50] })]);
     await owner.setPlanTotals("gold", [Limit.perDay("day", 1_000, { counts: "requests", shadow: true })]);
     await owner.close();
     return this.recorded(async ({ limiter, proxy }) => {
+      proxy.choose = denial;
       await limiter.acquire({ ...KEY, consume });
       const lease = await limiter.acquire({ ...CHILD, consume });
       await lease.adjust({ tpm: 5 });
@@ -114,13 +117,13 @@ export class PolicyGround {
       // Throttled: the bucket is split. Idle for long: it is joined.
       this.nowMs += 11_000;
       let left = 1;
-      proxy.choose = ({ operation }) =>
-        operation === "UpdateItem" && left-- > 0
+      proxy.choose = (passage) =>
+        passage.operation === "UpdateItem" && left-- > 0
           ? async ({ answer }) => answer(exception(400, "ProvisionedThroughputExceededException"))
-          : undefined;
+          : denial(passage);
       await limiter.acquire({ ...KEY, consume });
       await proxy.until(1, ({ operation, input }) => operation === "TransactWriteItems" && splits(input));
-      proxy.choose = () => undefined;
+      proxy.choose = denial;
       for (let minute = 0; minute < 40 && !proxy.passages.some(({ input }) => joins(input)); minute++) {
         this.nowMs += 60_000;
         await limiter.acquire({ ...KEY, consume });

@@ -47,7 +47,7 @@ await describePostgres("narrow roles on PostgreSQL", ({ url, newSchema }) => {
 
   const as = (role: keyof typeof roles): ScopedStore => (stores[roles[role]] as Store).scope(DEFAULT_NAMESPACE);
   const refused = (name: string) => (error: unknown) =>
-    error instanceof LimiterError && error.code === "store_refused" && error.message.includes(name);
+    error instanceof LimiterError && error.code === "access_denied" && error.message.includes(name);
 
   test("whoever takes resolves, keeps leases and counts refusals, and changes no limits", async () => {
     const { config, leases, refusals } = as("acquire");

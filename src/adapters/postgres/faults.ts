@@ -87,7 +87,7 @@ export function thrownFor(error: unknown, name: string): unknown {
       );
     case "rights":
       return new LimiterError(
-        "store_refused",
+        "access_denied",
         `A right is missing on ${name} (${why}). Grant it as \`zae-limiter init --grants\` prints.`,
         options,
       );

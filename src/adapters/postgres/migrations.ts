@@ -78,11 +78,10 @@ async function foundIn(connection: Connection): Promise<Found> {
 
 /** Grants of roles do not help here: who makes tables owns them. */
 function withoutRight(error: unknown, { name, schema }: Connection): unknown {
-  if (!(error instanceof LimiterError) || error.code !== "store_refused") return error;
+  if (!(error instanceof LimiterError) || error.code !== "access_denied") return error;
   const why = error.cause instanceof Error ? error.cause.message : error.message;
-  if (!why.startsWith("42501")) return error;
   return new LimiterError(
-    "store_refused",
+    "access_denied",
     `This user may not make or upgrade the tables of ${name} (${why}). Run \`zae-limiter init\` as the owner of the schema ${schema}, ` +
       "or, for a new schema, as a user with GRANT CREATE ON DATABASE.",
     { cause: error.cause },

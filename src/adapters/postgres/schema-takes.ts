@@ -78,5 +78,5 @@ export const TAKE_PARTS: SchemaPart = {
     { name: MARK_NAME, text: MARK_FUNCTION, role: "acquire" },
     { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
   ],
-  readByTakes: ["generation"],
+  readByTakes: ["generation", "bucket"],
 };
