@@ -25,13 +25,14 @@ test("a quota that was spent, lowered, taken away and given again is not full ag
   const { limiter, take } = await open();
   await limiter.setLimits(on.entityId, [daily(10)]);
   assert.equal(await take(5), true);
-  await limiter.setLimits(on.entityId, [daily(3)]);
+  await limiter.setLimits(on.entityId, [daily(6)]);
+  assert.equal(await take(2), false);
   assert.equal(await take(0), true);
   await limiter.setLimits(on.entityId, [Limit.perMinute("rpm", 1)]);
   assert.equal((await limiter.tryAcquire({ ...on, consume: { rpm: 0 } })).ok, true);
   await limiter.setLimits(on.entityId, [daily(10)]);
-  assert.equal(await take(4), false);
-  assert.equal(await take(3), true);
+  assert.equal(await take(6), false);
+  assert.equal(await take(5), true);
 });
 
 test("what was taken before another rule filled the quota is not given back when the first rule returns", async () => {
@@ -76,6 +77,7 @@ test("nobody is told that a soft limit can never hold the amount when it was ano
   await clock.advance(1_000);
   const other = await RateLimiter.open({ store, clock });
   const limits = [Limit.quota("calls", 2, { resetAfterMs: MINUTE_MS })];
-  assert.equal((await other.tryAcquire({ ...on, limits, consume: { calls: 2 } })).ok, true);
+  assert.equal((await other.tryAcquire({ ...on, limits, consume: { calls: 2 } })).ok, false, "1 of 2 was used");
+  assert.equal((await other.tryAcquire({ ...on, limits, consume: { calls: 1 } })).ok, true);
   assert.equal((await limiter.tryAcquire({ ...on, consume: { calls: 22 } })).ok, false);
 });
