@@ -136,7 +136,7 @@ export class ModelStanding {
   }
 
   /** A store may have this one or the other, which stands alike: then it may remember the rules of the other, too. */
-  mayRemember({ past }: ModelStanding): void {
-    this.past = { ...this.past, filledByMs: Math.max(this.past.filledByMs, past.filledByMs) };
+  mayRemember(other: ModelStanding): void {
+    this.past = { ...this.past, filledByMs: Math.max(this.past.filledByMs, other.past.filledByMs) };
   }
 }
