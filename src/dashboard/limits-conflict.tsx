@@ -2,7 +2,7 @@ import type { Api } from "./api.ts";
 import { levelChanges } from "./audit-change.ts";
 import { ChangeList } from "./change-list.tsx";
 import type { AuditEvent, Level, Listed, StoredLimits } from "./shapes.ts";
-import { isTotal, levelsOf, type Named } from "./stored-limits.ts";
+import { isOfEntity, isTotal, levelsOf, type Named } from "./stored-limits.ts";
 import { stampWords } from "./words.ts";
 
 /** What somebody else made of a level, and the event that tells who. */
@@ -28,7 +28,7 @@ export async function theirsAt(api: Api, path: string, level: Level, names: Name
 
 /** The name of a level in the audit trail. */
 function auditIdOf(level: Level, { entityId, planId, resource }: Named): string {
-  if (/^entity/.test(level)) return entityId;
+  if (isOfEntity(level)) return entityId;
   if (/^plan/.test(level)) return `$PLAN:${planId}`;
   return level === "resource" ? `$RESOURCE:${resource}` : "$SYSTEM";
 }

@@ -1,6 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { ApiError } from "./api.ts";
 import { curl } from "./curl.ts";
+import { DefaultQuestion, type Reached, reachedBy, reachedWords } from "./default-question.tsx";
 import { Confirm } from "./dialog.tsx";
 import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
 import { LimitRow } from "./limit-row.tsx";
@@ -10,7 +11,7 @@ import { Empty, ErrorNote, Field, Select } from "./parts.tsx";
 import { PolicyDialog } from "./policy-dialog.tsx";
 import { useAction, useSession } from "./session.tsx";
 import type { Level, OnUnavailable } from "./shapes.ts";
-import { addressOf, isTotal, LEVELS, type Named, queryOf } from "./stored-limits.ts";
+import { addressOf, isOfEntity, isTotal, LEVELS, type Named, queryOf } from "./stored-limits.ts";
 import { LEVEL_NAMES, plural } from "./words.ts";
 
 /** The limits of one level, to be looked at or changed. */
@@ -40,18 +41,24 @@ export function LimitsEditor(props: {
   const [drafts, setDrafts] = useState<readonly LimitDraft[]>(before.current);
   const options = useRef({
     outage: (stored?.onUnavailable ?? "") as OnUnavailable | "",
-    inherit: stored?.inherit === true,
+    // What an entity gets of its own is an exception from what it had: the rest goes on to hold for it.
+    inherit: isStored ? stored.inherit === true : isOfEntity(level),
     isForCallers: stored?.appliesTo === "callers",
   });
   const [outage, setOutage] = useState<OnUnavailable | "">(options.current.outage);
   const [inherit, setInherit] = useState(options.current.inherit);
   const [isForCallers, setForCallers] = useState(options.current.isForCallers);
-  const [asks, setAsks] = useState<"delete" | "policy">();
+  const [asks, setAsks] = useState<
+    "policy" | { readonly what: "save" | "delete"; readonly reached: Reached | undefined }
+  >();
   const saving = useAction();
   const query = queryOf(level, names) ?? {};
   const address = addressOf(path, level);
   const old = (draft: LimitDraft) => before.current.find(({ id }) => id === draft.id);
   const kept = drafts.filter(({ isRemoved }) => !isRemoved);
+  const changed = kept.filter((draft) => isChanged(old(draft), draft));
+  // Limits that would be inherited anyway are stored only if they are all that there is to store.
+  const sent = !isStored && inherit && changed.length > 0 ? changed : kept;
   isDirty.current =
     drafts.some((draft) => isChanged(old(draft), draft)) ||
     JSON.stringify({ outage, inherit, isForCallers }) !== JSON.stringify(options.current);
@@ -61,7 +68,7 @@ export function LimitsEditor(props: {
     saving.run(async () => {
       isSaving.current = true;
       try {
-        const limits = kept.map(limitOf);
+        const limits = sent.map(limitOf);
         const settings = {
           ...(level === "system" && outage !== "" ? { onUnavailable: outage } : {}),
           ...(inherit ? { inherit } : {}),
@@ -79,12 +86,23 @@ export function LimitsEditor(props: {
       }
     });
   const whom = levelWords(level, names);
+  /** Limits that are not of one entity are changed after a question, unless they reach nobody yet. */
+  const submit = async () => {
+    let reached: Reached | undefined;
+    const isRight = await saving.run(async () => {
+      sent.map(limitOf);
+      reached = await reachedBy(api, path, level, names);
+    });
+    if (!isRight) return;
+    if (reached === undefined || reached.count === 0) await save(stored?.etag);
+    else setAsks({ what: "save", reached });
+  };
   return (
     <form
       class="editor"
       onSubmit={(event) => {
         event.preventDefault();
-        void save(stored?.etag);
+        void submit();
       }}
     >
       <div class="editor-head">
@@ -104,6 +122,10 @@ export function LimitsEditor(props: {
           {isStored
             ? `These limits apply to ${whom}.`
             : `No limits are stored for ${whom}${inForce.length > 0 ? "; the form starts with the limits in force" : ""}.`}
+          {!isStored &&
+            inherit &&
+            inForce.length > 0 &&
+            " Those that you change are stored; the others stay inherited."}
         </p>
       </div>
       {drafts.length === 0 && (
@@ -122,13 +144,15 @@ export function LimitsEditor(props: {
             before={old(draft)}
             isReadOnly={!can.admin}
             onChange={(next) => setDrafts(drafts.map((each) => (each.id === next.id ? next : each)))}
-            onRemove={() =>
+            onRemove={() => {
               setDrafts(
                 draft.isNew
                   ? drafts.filter(({ id }) => id !== draft.id)
                   : drafts.map((each) => (each.id === draft.id ? { ...each, isRemoved: !each.isRemoved } : each)),
-              )
-            }
+              );
+              // A limit that is inherited stays in force while others are inherited, too.
+              if (!isStored && !draft.isNew && !draft.isRemoved) setInherit(false);
+            }}
           />
         ))}
       </ul>
@@ -145,7 +169,7 @@ export function LimitsEditor(props: {
               <span>Inherit limits of less specific levels, except those of the same name</span>
             </label>
           )}
-          {!/^entity/.test(level) && (
+          {!isOfEntity(level) && (
             <label class="check">
               <input
                 type="checkbox"
@@ -206,7 +230,7 @@ export function LimitsEditor(props: {
             class="button danger"
             data-testid="limits-delete"
             disabled={!isStored}
-            onClick={() => setAsks("delete")}
+            onClick={async () => setAsks({ what: "delete", reached: await reachedBy(api, path, level, names) })}
           >
             Delete this level
           </button>
@@ -220,7 +244,15 @@ export function LimitsEditor(props: {
           </button>
         </div>
       )}
-      {asks === "delete" && (
+      {typeof asks === "object" && asks.what === "save" && asks.reached !== undefined && (
+        <DefaultQuestion
+          reached={asks.reached}
+          whom={whom}
+          act={async () => void (await save(stored?.etag))}
+          onClose={() => setAsks(undefined)}
+        />
+      )}
+      {typeof asks === "object" && asks.what === "delete" && (
         <Confirm
           title="Delete these limits?"
           submit="Delete"
@@ -232,7 +264,8 @@ export function LimitsEditor(props: {
         >
           <p>
             <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be deleted. After
-            that, the next level with limits applies.
+            that, the next level with limits applies
+            {asks.reached === undefined ? "" : ` to ${reachedWords(asks.reached)}`}.
           </p>
         </Confirm>
       )}
@@ -254,11 +287,7 @@ function hasPolicy(level: Level): boolean {
 }
 
 function levelWords(level: Level, { entityId, resource, planId }: Named): string {
-  const whom = /^entity/.test(level)
-    ? entityId
-    : /^plan/.test(level)
-      ? `each entity of plan ${planId}`
-      : "every entity";
+  const whom = isOfEntity(level) ? entityId : /^plan/.test(level) ? `each entity of plan ${planId}` : "every entity";
   if (isTotal(level)) return `${whom} over all resources together`;
   return `${whom} on ${level === "entity" || level === "plan" || level === "resource" ? resource : "every resource"}`;
 }

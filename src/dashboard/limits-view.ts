@@ -1,6 +1,6 @@
 import type { Api } from "./api.ts";
 import type { EffectiveLimits, Level, Limit, StoredLimits } from "./shapes.ts";
-import { LIMIT_LEVELS, levelsOf, type Named, queryOf, TOTAL_LEVELS } from "./stored-limits.ts";
+import { isOfEntity, LIMIT_LEVELS, levelsOf, type Named, queryOf, TOTAL_LEVELS } from "./stored-limits.ts";
 
 /** What holds together: limits on a resource, or limits over all of them. */
 export interface InForce {
@@ -37,9 +37,19 @@ export async function loadLimits(api: Api, path: string, chosen: Named, signal: 
   const totals = addedUp(TOTAL_LEVELS, stored);
   return {
     ...{ stored, names, limits, totals },
-    level: limits.from[0] ?? totals.from[0] ?? first,
+    level: levelAtFirst({ limits, totals, first }, names),
     version: ++version,
   };
+}
+
+/** Whoever has chosen an entity edits that entity, wherever its limits come from; else what is in force. */
+function levelAtFirst(
+  { limits, totals, first }: Pick<LimitsView, "limits" | "totals"> & { readonly first: Level },
+  { entityId, resource }: Named,
+): Level {
+  if (entityId === "") return limits.from[0] ?? totals.from[0] ?? first;
+  const ofResource = limits.from.find(isOfEntity);
+  return ofResource ?? (resource === "" ? totals.from.find(isOfEntity) : undefined) ?? first;
 }
 
 export function storedIn(items: readonly StoredLimits[]): LimitsView["stored"] {

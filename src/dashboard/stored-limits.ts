@@ -18,6 +18,11 @@ export function isTotal(level: Level): boolean {
   return TOTAL_LEVELS.includes(level);
 }
 
+/** Whether a level is of one entity; all others are of many. */
+export function isOfEntity(level: Level): boolean {
+  return /^entity/.test(level);
+}
+
 /** Which level a query means. Undefined where it cannot be named: it needs an entity, a plan or a resource that was not given. */
 export function queryOf(level: Level, { entityId, resource, planId }: Named): Record<string, string> | undefined {
   const parts = {

@@ -2,7 +2,19 @@ import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
 import { browserTests } from "./chromium.ts";
-import { attributes, furnish, goTo, PAGES, ready, served, until, visit, wordsOf } from "./page-kit.ts";
+import {
+  attributes,
+  DEFAULT_LIMITS,
+  furnish,
+  goTo,
+  PAGES,
+  ready,
+  saveForAll,
+  served,
+  until,
+  visit,
+  wordsOf,
+} from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -10,7 +22,7 @@ inBrowser("a limit is edited: old and new beside the field, one press saves, and
   const service = await served(t);
   await furnish(service);
   const page = await open();
-  await visit(page, service.url, PAGES.limits);
+  await visit(page, service.url, DEFAULT_LIMITS);
   assert.equal(await page.getByTestId("limits-source").getAttribute("data-source"), "resource");
   assert.equal(await page.getByTestId("limits-level").inputValue(), "resource");
   const rpm = page.locator("[data-testid=limit-row][data-limit=rpm]");
@@ -19,7 +31,7 @@ inBrowser("a limit is edited: old and new beside the field, one press saves, and
   }
   await rpm.getByTestId("limit-capacity").fill("90");
   assert.equal(await wordsOf(rpm.getByTestId("limit-change")), "60 → 90");
-  await page.getByTestId("limits-save").click();
+  await saveForAll(page);
   await page.getByTestId("limits-saved").getByText("Saved").waitFor();
   const [stored] = await service.limiter.getResourceDefaults("gpt-4");
   assert.deepEqual(stored, { name: "rpm", capacity: 90, refillAmount: 60, refillPeriodMs: 60_000 });
@@ -68,15 +80,15 @@ inBrowser("what cannot be a limit is refused with a sentence, and nothing is sto
   const service = await served(t);
   await furnish(service);
   const page = await open();
-  await visit(page, service.url, PAGES.limits);
+  await visit(page, service.url, DEFAULT_LIMITS);
   const capacity = page.locator("[data-testid=limit-row][data-limit=rpm]").getByTestId("limit-capacity");
-  for (const [wrong, told] of [
-    ["many", /rpm: the capacity is "many"; give a number/],
-    ["-5", /-5/],
-    ["1.5", /1\.5/],
+  for (const [wrong, told, save] of [
+    ["many", /rpm: the capacity is "many"; give a number/, () => page.getByTestId("limits-save").click()],
+    ["-5", /-5/, () => saveForAll(page)],
+    ["1.5", /1\.5/, () => saveForAll(page)],
   ] as const) {
     await capacity.fill(wrong);
-    await page.getByTestId("limits-save").click();
+    await save();
     await until(
       async () =>
         (await page.getByTestId("limits-error").count()) === 0 ? "" : wordsOf(page.getByTestId("limits-error")),
@@ -90,7 +102,7 @@ inBrowser("limits that somebody else changes are shown at once, but not over wha
   const service = await served(t);
   await furnish(service);
   const page = await open();
-  await visit(page, service.url, PAGES.limits);
+  await visit(page, service.url, DEFAULT_LIMITS);
   await page.locator("[data-testid=live][data-state=open]").waitFor();
   const capacity = page.locator("[data-testid=limit-row][data-limit=rpm]").getByTestId("limit-capacity");
   await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 70)]);
@@ -122,7 +134,7 @@ inBrowser(
     const service = await served(t);
     await furnish(service);
     const page = await open();
-    await visit(page, service.url, PAGES.limits);
+    await visit(page, service.url, `${PAGES.limits}&level=resource`);
     await page.locator("[data-testid=live][data-state=open]").waitFor();
     // No event arrives: what was read is all that the page knows.
     await page.context().route("**/events*", (route) => route.abort());
@@ -133,7 +145,7 @@ inBrowser(
     const rpm = page.locator("[data-testid=limit-row][data-limit=rpm]");
     await rpm.getByTestId("limit-capacity").fill("90");
     await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 61)], { principal: "bob" });
-    await page.getByTestId("limits-save").click();
+    await saveForAll(page);
     const conflict = page.getByTestId("limits-conflict");
     await conflict.waitFor();
     assert.equal(await conflict.getAttribute("data-principal"), "bob");

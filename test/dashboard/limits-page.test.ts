@@ -1,7 +1,18 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
-import { attributes, furnish, PAGES, row, served, until, visit, wordsOf } from "./page-kit.ts";
+import {
+  attributes,
+  DEFAULT_LIMITS,
+  furnish,
+  PAGES,
+  row,
+  saveForAll,
+  served,
+  until,
+  visit,
+  wordsOf,
+} from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -9,7 +20,7 @@ inBrowser("9k, 60,000 and $5 are understood in a limit, and what is understood s
   const service = await served(t);
   await furnish(service);
   const page = await open();
-  await visit(page, service.url, PAGES.limits);
+  await visit(page, service.url, DEFAULT_LIMITS);
   const tpm = page.locator("[data-testid=limit-row][data-limit=tpm]");
   await tpm.getByTestId("limit-capacity").fill("60,000");
   await tpm.getByTestId("limit-amount").fill("9k");
@@ -19,7 +30,7 @@ inBrowser("9k, 60,000 and $5 are understood in a limit, and what is understood s
   await added.getByTestId("limit-name").fill("usd");
   await added.getByTestId("limit-capacity").fill("$5");
   await added.getByTestId("limit-amount").fill("$0.29");
-  await page.getByTestId("limits-save").click();
+  await saveForAll(page);
   await page.getByTestId("limits-saved").getByText("Saved: 3 limits").waitFor();
   const [, stored, money] = await service.limiter.getResourceDefaults("gpt-4");
   assert.deepEqual(stored, { name: "tpm", capacity: 60_000, refillAmount: 9_000, refillPeriodMs: 60_000 });
@@ -125,7 +136,7 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
   await added.getByTestId("limit-amount").fill("500");
   await page.getByTestId("limits-inherit").check();
   await page.getByTestId("limits-callers").check();
-  await page.getByTestId("limits-save").click();
+  await saveForAll(page);
   await page.getByTestId("limits-saved").getByText("Saved: 1 limit as plan default").waitFor();
 
   await page.getByTestId("limits-level").selectOption("planTotal");
@@ -134,7 +145,7 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
   await total.getByTestId("limit-name").fill("usd");
   await total.getByTestId("limit-capacity").fill("$100");
   await total.getByTestId("limit-amount").fill("$1");
-  await page.getByTestId("limits-save").click();
+  await saveForAll(page);
   await page.getByTestId("limits-saved").getByText("Saved: 1 limit as plan total").waitFor();
   assert.deepEqual(await limiter.getPlanLimits("gold"), [Limit.perMinute("rpm", 500, { counts: "requests" })]);
   assert.equal((await limiter.getPlanTotals("gold"))[0]?.capacity, 100_000_000);
@@ -153,6 +164,56 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
     async () => (await limiter.getTotals("key-1")).length,
     (count) => count === 1,
   );
+});
+
+inBrowser("Edit limits in the row of a customer edits that customer, and nobody else", async (t, open) => {
+  const service = await served(t);
+  await furnish(service);
+  const { limiter } = service;
+  const defaults = await limiter.getResourceDefaults("gpt-4");
+  const page = await open();
+  await visit(page, service.url);
+  await row(page, "key-1", "gpt-4").getByTestId("bucket-open").click();
+  await page.getByRole("link", { name: "Edit limits" }).click();
+  const rpm = page.locator("[data-testid=limit-row][data-limit=rpm]");
+  assert.equal(await rpm.getByTestId("limit-capacity").inputValue(), "60", "the form has what is in force");
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "entity");
+  assert.equal(await page.getByTestId("limits-inherit").isChecked(), true);
+  await rpm.getByTestId("limit-capacity").fill("600");
+  await page.getByTestId("limits-save").click();
+  await page.getByTestId("limits-saved").getByText("Saved: 1 limit as entity on this resource").waitFor();
+  assert.deepEqual(await limiter.getResourceDefaults("gpt-4"), defaults);
+  const { sources } = await limiter.resolveLimits("key-1", "gpt-4");
+  assert.deepEqual({ ...sources }, { rpm: "entity", tpm: "resource" }, "what was not changed stays inherited");
+  // An entity without a resource: its own default, not that of the system.
+  await visit(page, service.url, "#/limits?entity=key-2");
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "entityDefault");
+});
+
+inBrowser("limits of many are changed after a question that says how many they are", async (t, open) => {
+  const service = await served(t);
+  await furnish(service);
+  const { limiter } = service;
+  await service.take("never-created", "gpt-4", { rpm: 1 });
+  await limiter.createEntity({ id: "key-3", planId: "gold" });
+  const page = await open();
+  const asked = async (address: string, level: string) => {
+    await visit(page, service.url, address);
+    await page.locator(`[data-testid=limits-level]:has(option:checked[value=${level}])`).waitFor();
+    await page.getByTestId("limit-row").first().getByTestId("limit-capacity").fill("90");
+    await page.getByTestId("limits-save").click();
+    const words = await wordsOf(page.getByTestId("confirm").locator("h2"));
+    return words;
+  };
+  assert.equal(await asked("#/limits?plan=gold", "planDefault"), "Change the limits of 1 entity?");
+  assert.equal(await asked(DEFAULT_LIMITS, "resource"), "Change the limits of 6 entities?");
+  await page.getByTestId("dialog-cancel").click();
+  assert.equal((await limiter.getResourceDefaults("gpt-4"))[0]?.capacity, 60, "nothing is changed without a yes");
+  assert.equal(await page.getByTestId("limit-row").first().getByTestId("limit-capacity").inputValue(), "90");
+  await saveForAll(page);
+  await page.getByTestId("limits-saved").getByText("Saved: 2 limits as resource default").waitFor();
+  await page.getByTestId("limits-delete").click();
+  assert.match(await wordsOf(page.getByTestId("confirm")), /the next level with limits applies to 6 entities\./);
 });
 
 inBrowser("a quota is chosen by its name, and its next reset stands there before it is saved", async (t, open) => {

@@ -81,6 +81,15 @@ export async function visit(page: Page, url: string, hash = ""): Promise<void> {
   await ready(page);
 }
 
+/** Of a resource, not of one entity on it. */
+export const DEFAULT_LIMITS = "#/limits?resource=gpt-4";
+
+/** Saves limits that are not of one entity, and says yes to the question whether they are to be changed for so many. */
+export async function saveForAll(page: Page): Promise<void> {
+  await page.getByTestId("limits-save").click();
+  await page.getByTestId("confirm").getByTestId("dialog-submit").click();
+}
+
 /** Goes to a page of the dashboard by its address. */
 export async function goTo(page: Page, name: string): Promise<void> {
   await page.evaluate(`location.hash = ${JSON.stringify(PAGES[name])}`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
-import { row, served, visit, wordsOf } from "./page-kit.ts";
+import { row, saveForAll, served, visit, wordsOf } from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -42,7 +42,7 @@ inBrowser("slots are cells, those that are held filled, and the editor has their
   await edited.getByTestId("limit-hold").fill("90");
   await edited.getByTestId("limit-capacity").fill("12");
   if (process.env.ZAEL_SHOTS) await page.screenshot({ path: `${process.env.ZAEL_SHOTS}/editor.png`, fullPage: true });
-  await page.getByTestId("limits-save").click();
+  await saveForAll(page);
   await page.getByTestId("limits-saved").waitFor();
   const stored = await limiter.getResourceDefaults("gpt-4");
   assert.deepEqual(
