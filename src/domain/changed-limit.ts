@@ -6,6 +6,7 @@ import { rulesOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { fullLimit, type LimitState, renewed, sameRule, termsAt, underTerms } from "./limit-state.ts";
 import { rememberedUntilMs } from "./remembered.ts";
+import { sameSchedule } from "./schedule-grammar.ts";
 
 /**
  * A limit that is another one from `atMs` on, where it stands then. A quota keeps what was used in its period: what is left goes with the
@@ -75,7 +76,7 @@ function withCount({ countedFromMilli, ...marks }: QuotaMarks, isSameAmount: boo
 
 /** Whether two limits have the same amounts at every instant. */
 export function sameAmount(a: Limit, b: Limit): boolean {
-  return a.capacity === b.capacity && JSON.stringify(a.schedule) === JSON.stringify(b.schedule);
+  return a.capacity === b.capacity && sameSchedule(a.schedule, b.schedule);
 }
 
 /**

@@ -7,6 +7,7 @@ import { availableMilli, type BucketState, bucketFor, findLimit, freshBucket, ta
 import { numberOfInstant } from "./change-number.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { type LimitsFrom, limitSet, type SetOrigin } from "./limit-set.ts";
+import type { ScheduleEntry } from "./schedule.ts";
 
 const Limits = limitMakers(calendar);
 const HOUR_MS = 3_600_000;
@@ -193,6 +194,19 @@ test("a quota with a window is counted from the capacity that its period began w
   assert.equal(after(13 * HOUR_MS), 100, "what a window cut off is gone");
   assert.equal(after(13 * HOUR_MS, [13 * HOUR_MS, narrow(2_000)]), 1_100);
   assert.equal(after(13 * HOUR_MS, [noon, narrow(10)], [13 * HOUR_MS, narrow(1_000)]), 100);
+});
+
+test("a schedule that is only written in another way is no other amount", () => {
+  // Stores write Sunday as 7, and the zone beside it. At the weekend it holds 100; what was left on Friday is cut to that.
+  const weekends = (schedule: ScheduleEntry) =>
+    Limits.quota("q", 1_000, { reset: { cron: "0 0 31 * *" }, schedule: [schedule] });
+  const written = weekends({ cron: "* * * * 0,6", capacity: 100 });
+  const used = fresh(claim([0, written]), 0);
+  const sameAgain: Change = [5 * DAY_MS, weekends({ capacity: 100, cron: "* * * * 7,6", tz: "UTC" })];
+  assert.equal(
+    tokensAt(bucketFor(used, claim([0, written], sameAgain), T0 + 5 * DAY_MS, calendar), "q", 5 * DAY_MS),
+    100,
+  );
 });
 
 test("a quota that became a limit that drips does so from the change on", () => {

@@ -90,6 +90,15 @@ export function canonicalFields(cron: string): CronFields {
   return [minute, hour, dayOfMonth, months.join(","), dayOfWeek.split(",").map(canonicalWeekday).join(",")];
 }
 
+/** Whether two schedules are the same, however they are written: Sunday is 0 and 7, and no zone is UTC. */
+export function sameSchedule(a: readonly ScheduleEntry[] = [], b: readonly ScheduleEntry[] = []): boolean {
+  return a === b || (a.length === b.length && a.every((entry, i) => textOf(entry) === textOf(b[i] as ScheduleEntry)));
+}
+
+function textOf({ cron, tz = TZ_DEFAULT, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): string {
+  return JSON.stringify([canonicalFields(cron), tz, scale, capacity, refillAmount, refillPeriodMs]);
+}
+
 const VERSION = "1";
 const TAGS = ["m", "h", "D", "M", "w"] as const;
 const MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
