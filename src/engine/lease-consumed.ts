@@ -4,10 +4,13 @@ import { type LeaseLedger, type LeaseStatus, usedAt } from "./lease-ledger.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { slotsFirst } from "./slot-amounts.ts";
 
+/** How well a limit tells what was charged: a shadow that was passed by counts before anything is written. */
+const TELLING = { limit: 0, shadow: 1, passedBy: 2, nobody: 3 } as const;
+
 /**
- * What was charged by measure. All limits that count a measure are charged the same: the nearest level that has one tells, charged already
- * or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells. Neither does a
- * shadow: it tells where no other limit counts the measure, so that one more changes nothing of what is told.
+ * What was charged by measure. All limits that count a measure are charged the same: of those that tell it best the nearest does, charged
+ * already or not yet. Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells. Neither
+ * does a shadow: it tells where no other limit counts the measure, so that one more changes nothing of what is told.
  */
 export function consumedIn(
   { demands }: LeasePart,
@@ -16,20 +19,30 @@ export function consumedIn(
   status: LeaseStatus,
 ): Readonly<Record<string, number>> {
   const consumed: Record<string, number> = {};
-  const counted = new Set<string>();
+  const told = new Map<string, number>();
+  const toldBy = (measure: string) => told.get(measure) ?? TELLING.nobody;
   for (const [level, { link, take }] of demands.entries()) {
     const { limits } = link.charged;
     const passed = ledger?.passed[level];
-    const isShadow = (name: string) => limits.some((limit) => limit.name === name && limit.shadow === true);
-    const isPassed = (name: string) => isShadow(name) || (passed?.some(({ limit }) => limit === name) ?? false);
+    const tellingOf = (name: string): number => {
+      if (passed?.some(({ limit }) => limit === name)) return TELLING.passedBy;
+      return limits.some((limit) => limit.name === name && limit.shadow) ? TELLING.shadow : TELLING.limit;
+    };
     const own = tokensByName(ledger === undefined ? take : usedAt(ledger, level, status));
+    const here = new Map<string, number>();
     for (const limit of slotsFirst(link.charged, own)) {
       const measure = measureIn(limits, limit);
-      const tells = !counted.has(measure) && !(isPassed(limit) && Object.hasOwn(consumed, measure));
-      if (tells) consumed[measure] = (own[limit] as number) * charged;
+      const telling = tellingOf(limit);
+      if (telling >= toldBy(measure) || telling > (here.get(measure) ?? TELLING.nobody)) continue;
+      here.set(measure, telling);
+      consumed[measure] = (own[limit] as number) * charged;
     }
-    if (level + 1 < demands.length)
-      for (const limit of limits) if (!isPassed(limit.name)) counted.add(measureOf(limit));
+    if (level + 1 === demands.length) break;
+    for (const limit of limits) {
+      const telling = tellingOf(limit.name);
+      const measure = measureOf(limit);
+      if (telling !== TELLING.passedBy || here.has(measure)) told.set(measure, Math.min(telling, toldBy(measure)));
+    }
   }
   return consumed;
 }

@@ -338,6 +338,8 @@ export class ConditionalCalls {
       this.#journal.violation(`${process.id} was told of a renewal of ${shownKey(id)} that was not made`);
     const [before, after] = [endsIn(held.ticket), endsIn(ticket)];
     for (const [limit, endMs] of before) {
+      // Of several limits some may have ended before, and are not renewed.
+      if (!amounts.some((amount) => amount.limit === limit)) continue;
       if ((after.get(limit) ?? 0) >= endMs || held.ticket.pins.filter((pin) => pin.limit === limit).length > 1)
         continue;
       this.#journal.violation(`a renewal shortened a hold of ${limit} on ${shownKey(id)}`);

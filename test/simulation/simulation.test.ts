@@ -68,7 +68,7 @@ test("seven hundred and fifty worlds on the memory store keep the promise at eve
     "leases renewed": 15,
     "leases forgotten": 15,
     "leases kept": 15,
-    "granted when told, concurrent": 3,
+    "granted when told, concurrent": 2,
     "limits with all slots back": 80,
     "told adjust_concurrent": 25,
     "told top_up_concurrent": 8,
