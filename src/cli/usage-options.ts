@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { checkSpan } from "../domain/instant.ts";
 import type { UsageRequest } from "../entry/index.ts";
 import type { ListOptions } from "./command.ts";
 import { tokensText } from "./limit-print.ts";
@@ -28,12 +29,15 @@ export function usageOptions(command: Command): Command {
 
 export function usageRequest(options: UsageOptions, nowMs: number): UsageRequest {
   const { entity, entityId = entity, resource, start, end } = options;
+  const fromMs = start === undefined ? undefined : instantMs(start, "--from", nowMs);
+  const toMs = end === undefined ? undefined : instantMs(end, "--to", nowMs);
+  checkSpan({ name: "--from", ms: fromMs }, { name: "--to", ms: toMs });
   return {
     window: choiceOf(options.window ?? "hourly", ["hourly", "daily", "monthly"], "--window"),
     ...(entityId === undefined ? {} : { entityId }),
     ...(resource === undefined ? {} : { resource }),
-    ...(start === undefined ? {} : { fromMs: instantMs(start, "--from", nowMs) }),
-    ...(end === undefined ? {} : { toMs: instantMs(end, "--to", nowMs) }),
+    ...(fromMs === undefined ? {} : { fromMs }),
+    ...(toMs === undefined ? {} : { toMs }),
   };
 }
 

@@ -1,5 +1,4 @@
 import type { OnUnavailable } from "../domain/config.ts";
-import { ValidationError } from "../domain/errors.ts";
 import type { OnExpiry } from "../domain/lease-record.ts";
 import { asGiven, checkNames, holdRule, invalid, nameRule, oneOf, type Rules } from "./check.ts";
 
@@ -61,9 +60,7 @@ export function checkOptions(options: ClientOptions): CheckedOptions {
 function addressOf(url: unknown): string {
   const parsed = typeof url === "string" && URL.canParse(url) && new URL(url);
   if (parsed && /^https?:\/\/[^@?#]*$/.test(parsed.href)) return parsed.href.replace(/\/+$/, "");
-  // Not shown: an address that is wrong may have a password in it, wherever that stands.
-  throw new ValidationError(
-    "url_invalid",
-    'The url is invalid; give an http or https URL such as "https://limits.internal", without user and query.',
-  );
+  // An address that is wrong may have a password in it, wherever that stands: only a scheme and a host are shown.
+  const isShown = /^(\w+:\/\/[\w.-]+|localhost:\d+|undefined)$/.test(url as string);
+  throw invalid("url", "The url", isShown ? url : "...", "an http or https URL, no user or query");
 }

@@ -23,3 +23,25 @@ export function checkInstant(name: string, value: number | undefined, nowMs: num
   }
   return value;
 }
+
+/** An instant under the name that its giver knows it by. */
+interface NamedInstant {
+  readonly name: string;
+  readonly ms: number | undefined;
+}
+
+/** Throws where a span ends before it begins: the answer would be empty, as if nothing had happened in it. */
+export function checkSpan(from: NamedInstant, to: NamedInstant): void {
+  if (from.ms === undefined || to.ms === undefined || !Number.isFinite(from.ms) || from.ms <= to.ms) return;
+  throw new ValidationError(
+    "instant_invalid",
+    `${from.name} is ${dated(from.ms)}, after ${to.name}, ${dated(to.ms)}; give the earlier one as ${from.name}.`,
+  );
+}
+
+/** The last instant that a date can have. */
+const DATE_MAX_MS = 8_640_000_000_000_000;
+
+function dated(ms: number): string {
+  return Math.abs(ms) <= DATE_MAX_MS ? `${ms} (${new Date(ms).toISOString()})` : String(ms);
+}

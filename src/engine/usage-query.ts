@@ -1,5 +1,5 @@
 import { ValidationError } from "../domain/errors.ts";
-import { checkInstant } from "../domain/instant.ts";
+import { checkInstant, checkSpan } from "../domain/instant.ts";
 import { checkBucketResource, checkEntityId, shown } from "../domain/names.ts";
 import { type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
@@ -25,6 +25,7 @@ export function usageQuery(request: UsageRequest, nowMs: number): UsageQuery {
   }
   const fromMs = checkInstant("fromMs", request.fromMs, nowMs);
   const toMs = checkInstant("toMs", request.toMs, nowMs);
+  checkSpan({ name: "fromMs", ms: fromMs }, { name: "toMs", ms: toMs });
   return {
     ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
     ...(resource === undefined ? {} : { resource: checkBucketResource(resource) }),

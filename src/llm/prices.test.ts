@@ -47,6 +47,8 @@ test("costs of any prices with up to six decimals are those of whole numbers", (
   const micro = fc.record({ input: price, cachedInput: price, cacheWrite: price, output: price, reasoning: price });
   fc.assert(
     fc.property(micro, usage, (each, used) => {
+      // Lower ones are taken for prices of one token.
+      fc.pre(kinds.some((kind) => each[kind] >= 1_000));
       const written = (kind: (typeof kinds)[number]) =>
         Number(`${Math.floor(each[kind] / 1_000_000)}.${String(each[kind] % 1_000_000).padStart(6, "0")}`);
       const [input, cachedInput, cacheWrite, output, reasoning] = kinds.map(written) as [
@@ -125,6 +127,9 @@ test("a list that is wrong is refused when it is made", () => {
     [{ asOf: ASOF, models: { m: { input: 1, output: 1, requests: 1 } } }, "price_invalid", /requests/],
     [{ asOf: ASOF, models: { m: 3 } }, "price_invalid", /"m" is 3/],
     [{ asOf: ASOF, models, default: { input: 1 } }, "price_invalid", /The default price has none for output/],
+    [{ asOf: ASOF, models, default: null }, "price_invalid", /The default price is null; give/],
+    [{ asOf: ASOF, models: { m: { input: 1, output: 2, cachedInput: null } } }, "price_invalid", /dInput is null/],
+    [{ asOf: ASOF, models: { m: { input: 2.5e-7, output: 2e-6 } } }, "price_invalid", /a token; give .* tokens, 2\./],
     [{ asOf: ASOF, models, currency: "EUR" }, "option_unknown", /currency/],
   ];
   for (const [options, code, message] of wrong) {

@@ -69,10 +69,16 @@ export const priceList: PriceListMaker = Object.assign(
     const weights = new Map(
       Object.entries(checkModels(models)).map(([name, price]) => [
         name,
-        weightsOf(`The price of ${shown(name)}`, price),
+        givenWeights(`The price of ${shown(name)}`, price),
       ]),
     );
-    return listOf({ asOf, weights, other: other && weightsOf("The default price", other), leftOut: 0 });
+    const isDefault = other !== undefined;
+    return listOf({
+      asOf,
+      weights,
+      other: isDefault ? givenWeights("The default price", other) : undefined,
+      leftOut: 0,
+    });
   },
   {
     fromLiteLLM(json: LiteLLMMap, options: LiteLLMOptions): PriceList {
@@ -122,8 +128,22 @@ function listOf({ asOf, weights, other, leftOut }: Listed): PriceList {
   });
 }
 
+/** No model costs less than this a million tokens, and none more a token. */
+const PRICE_MIN_USD = 0.001;
+
+/** The weights of a price that somebody wrote, who may have copied what one token costs. */
+function givenWeights(what: string, price: ModelPrice): KindWeights {
+  const weights = weightsOf(what, price);
+  const most = Math.max(...Object.values(weights));
+  if (most === 0 || most >= PRICE_MIN_USD) return weights;
+  throw invalid(
+    `${what} is at most ${most}, which looks like dollars a token; give US dollars a million tokens, ` +
+      `${Number((most * 1e6).toPrecision(12))}. priceList.fromLiteLLM reads LiteLLM's prices as they are.`,
+  );
+}
+
 /** Dollars a million tokens are micro-dollars a token. */
-function weightsOf(what: string, price: ModelPrice): KindWeights {
+function weightsOf(what: string, price: ModelPrice): Record<PricedKind, number> {
   if (typeof price !== "object" || price === null || Array.isArray(price)) {
     throw invalid(`${what} is ${shown(price)}; give { input, output } in US dollars a million tokens.`);
   }
@@ -133,14 +153,14 @@ function weightsOf(what: string, price: ModelPrice): KindWeights {
   }
   const entries = (Object.keys(OTHERWISE) as PricedKind[]).map((kind) => {
     const otherwise = OTHERWISE[kind];
-    const given = price[kind] ?? (otherwise === undefined ? undefined : price[otherwise]);
+    const given = price[kind] === undefined && otherwise !== undefined ? price[otherwise] : price[kind];
     if (given === undefined && otherwise === undefined) {
       throw invalid(`${what} has none for ${kind}; give at least input and output, 0 where it is free.`);
     }
     if (typeof given === "number" && Number.isFinite(given) && given >= 0) return [kind, given] as const;
     throw invalid(`${what} for ${kind} is ${shown(given)}; give US dollars a million tokens, 0 or more.`);
   });
-  return Object.freeze(Object.fromEntries(entries));
+  return Object.freeze(Object.fromEntries(entries) as Record<PricedKind, number>);
 }
 
 function checkModels(models: PriceListOptions["models"]): PriceListOptions["models"] {

@@ -46,9 +46,21 @@ function faultsOf(issue: Issue, schema: z.ZodObject, value: unknown): Told[] {
       }
       return told(wrongText(valueAt(value, path), inner.flatMap(wantedIn)));
     }
+    case "too_big":
+      return told(boundText(issue.origin, valueAt(value, path), `at most ${issue.maximum}`));
+    case "too_small":
+      return told(boundText(issue.origin, valueAt(value, path), `at least ${issue.minimum}`));
     default:
       return told(issue.message);
   }
+}
+
+const COUNTED: Readonly<Record<string, string>> = { string: "characters", array: "items" };
+
+function boundText(origin: string, given: unknown, bound: string): string {
+  const counted = COUNTED[origin];
+  if (counted === undefined) return wrongText(given, [bound]);
+  return `it has ${(given as { readonly length: number }).length} ${counted}; give ${bound}`;
 }
 
 const WANTED: Readonly<Record<string, string>> = {

@@ -108,6 +108,10 @@ test("wrong options are refused when the client is made", () => {
       JSON.stringify(options),
     );
   }
+  for (const wrong of ["ftp://limits.internal", "localhost:4780", undefined]) {
+    const message = new RegExp(`^The url is ${JSON.stringify(wrong)}; give an http or https URL`);
+    assert.throws(() => new LimiterClient({ url: wrong as string }), { code: "url_invalid", message });
+  }
 });
 
 test("what JSON would swallow is refused before anything is sent", async (t) => {

@@ -193,6 +193,13 @@ test("a clock that answers a fraction, or no number at all, is refused when it i
       code: "clock_invalid",
     });
   }
+  for (const [unit, now] of [
+    ["seconds", () => Math.floor(Date.now() / 1_000)],
+    ["microseconds", () => Date.now() * 1_000],
+  ] as const) {
+    const message = new RegExp(`looks like ${unit}; now\\(\\) must return milliseconds since 1970, \\d{13} for 20`);
+    await assert.rejects(RateLimiter.open({ store: "memory", clock: { now } }), { code: "clock_invalid", message });
+  }
   let nowMs = 0;
   const limiter = await RateLimiter.open({ store: "memory", clock: { now: () => nowMs } });
   await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60)]);

@@ -89,6 +89,25 @@ for (const [name, openStore] of EVERY_STORE) {
         assert.equal((await limiter.usage({ window, fromMs })).length, 1);
       }
     });
+
+    test("a span that ends before it begins is told, and not answered with nothing", async (t) => {
+      const { limiter } = await open(t);
+      const [span, window] = [{ fromMs: T0, toMs: T0 - 1 }, "hourly" as const];
+      for (const ask of [
+        async () => limiter.usage({ window, ...span }),
+        async () => limiter.usageSummary({ window, ...span }),
+        async () => limiter.usageTotals({ window, by: "entity", ...span }),
+        async () => limiter.exportUsage({ window, format: "csv", ...span }),
+        async () => limiter.refusals({ window, ...span }),
+        async () => limiter.refusalTotals({ by: "entity", ...span }),
+      ]) {
+        await assert.rejects(ask, {
+          code: "instant_invalid",
+          message: /^fromMs is 1773576000000 \(2026-.*give the earlier/,
+        });
+      }
+      assert.deepEqual(await limiter.usage({ window, fromMs: T0, toMs: T0 }), []);
+    });
   });
 }
 

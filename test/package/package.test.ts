@@ -592,7 +592,10 @@ test("Node 20 runs the memory store, and is told what SQLite needs", async (t: T
     "console.log(granted, ok, told.code, told.message);",
   ]);
   const line = await run(old, ["old.mjs"], project.folder);
-  assert.match(line, /^1 false node_too_old The SQLite store needs Node 22\.13 or later, and this is v20\./);
+  assert.match(
+    line,
+    /^1 false node_too_old The SQLite store needs Node 22\.13 or later, and this is v20\..*"postgres:/,
+  );
 });
 
 /** A Node 20 that is not the one of this project. */

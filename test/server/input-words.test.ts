@@ -16,6 +16,9 @@ test("a wrong body is told what is wrong in plain words, the misspelled name fir
     ["acquire", { ...take, consume: [] }, "/consume: it is []; give an object of names and values."],
     ["acquire", { ...take, atomic: 1 }, "/atomic: it is 1; give true or false."],
     ["acquire", { ...take, wait: { max: 5, maxMs: 1 } }, "/wait/max: it is unknown; did you mean maxMs?"],
+    ["acquire", { ...take, wait: { maxMs: 60_000 } }, "/wait/maxMs: it is 60000; give at most 30000."],
+    ["acquire", { ...take, holdMs: -1 }, "/holdMs: it is -1; give at least 0."],
+    ["acquire", { ...take, requestId: "r".repeat(300) }, "/requestId: it has 300 characters; give at most 256."],
     ["acquire", { ...take, onExpiry: "keep" }, '/onExpiry: it is "keep"; give "charge" or "refund".'],
     [
       "top-up",

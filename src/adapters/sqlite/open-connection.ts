@@ -69,8 +69,8 @@ function loadSqlite(): typeof import("node:sqlite") {
   if (sqlite !== undefined) return sqlite;
   throw new LimiterError(
     "node_too_old",
-    `The SQLite store needs Node 22.13 or later, and this is ${process.version}. Upgrade Node, or use the store "memory" ` +
-      'or "dynamodb:STACK".',
+    `The SQLite store needs Node 22.13 or later, and this is ${process.version}. Upgrade Node, or use the store "memory", ` +
+      '"postgres://..." or "dynamodb:STACK".',
   );
 }
 

@@ -21,8 +21,12 @@ export function after(ms: number, work: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */
+/**
+ * A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. It is read once,
+ * because one that cannot tell the time is better found now than by the first request.
+ */
 export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
+  checkFirstReading(given.now());
   return {
     now: () => checkReading(given.now()),
     ...(given.sleep === undefined
@@ -36,12 +40,33 @@ export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
 }
 
 /** The reading of a clock that was given. A fraction, or no number at all, would get into buckets and stay there. */
-export function checkReading(nowMs: number): number {
+function checkReading(nowMs: number): number {
   if (Number.isSafeInteger(nowMs)) return nowMs;
   throw new ValidationError(
     "clock_invalid",
     `The clock returned ${shown(nowMs)}; now() must return whole milliseconds since 1970. Round down with Math.floor.`,
   );
+}
+
+/** Units in which clocks are given by mistake, in milliseconds. */
+const OTHER_UNITS = { seconds: 1_000, microseconds: 0.001 };
+const YEAR_MS = 365 * 86_400_000;
+
+/**
+ * The first reading of a clock that was given. One that shows this year in another unit would refill limits a thousand times too
+ * slowly, or too fast; a simulated clock may show any other time.
+ */
+function checkFirstReading(reading: number): void {
+  checkReading(reading);
+  for (const [unit, ms] of Object.entries(OTHER_UNITS)) {
+    const readMs = Math.floor(reading * ms);
+    if (Math.abs(readMs - systemClock.now()) > YEAR_MS) continue;
+    throw new ValidationError(
+      "clock_invalid",
+      `The clock returned ${reading}, which looks like ${unit}; now() must return milliseconds since 1970, ${readMs} for ` +
+        `${new Date(readMs).toISOString()}.`,
+    );
+  }
 }
 
 /**
