@@ -6,7 +6,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   system: "Set and show the system-wide default limits",
   access: "Disable entities and resources, or bypass their limits",
   cascade: "Set and show whether parents are charged",
-  namespace: "Create, delete and recover namespaces (tenants)",
+  namespace: "Register, delete and recover namespaces (tenants)",
   bucket: "List, show, reset and top up buckets",
   lease: "List, settle and roll back leases of a service",
   usage: "Show, sum, chart and export usage",

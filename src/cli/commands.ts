@@ -363,11 +363,6 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
 ];
 
-/** Commands of groups that end in a word: `create` is one of entities, and one of plans. */
-export function commandsEndingIn(word: string): readonly string[] {
-  return COMMANDS.filter(({ path }) => path.length > 1 && path.at(-1) === word).map(({ path }) => path.join(" "));
-}
-
 /** The one whose words the command line begins with, if there is one. */
 export function called(args: readonly string[]): CommandEntry | undefined {
   return [...COMMANDS, ...HIDDEN].find(({ path }) => path.every((word, i) => args[i] === word));

@@ -11,6 +11,7 @@ import {
   ValidationError,
 } from "../domain/errors.ts";
 import { besidesStacks } from "./stack-words.ts";
+import type { Suggestions } from "./suggest-command.ts";
 import { WAYS_OF_COMMANDS } from "./ways.ts";
 
 /** How a command ends. */
@@ -38,17 +39,17 @@ export class CommandEnd extends Error {
   }
 }
 
-/** `endingIn` answers the commands that end in a word. */
-export function faultOf(error: unknown, endingIn: (word: string) => readonly string[]): Fault {
+/** `suggest` answers the commands that an unknown word may have been meant for. */
+export function faultOf(error: unknown, suggest: (word: string) => Suggestions): Fault {
   if (error instanceof UsageError || error instanceof CommanderError) {
-    return { code: "usage", message: sentence(error.message, endingIn), exitCode: EXIT.usage };
+    return { code: "usage", message: sentence(error.message, suggest), exitCode: EXIT.usage };
   }
   if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
   if (error instanceof LimiterError) {
     return { code: error.code, message: messageFor(error, WAYS_OF_COMMANDS), exitCode: exitCodeOf(error) };
   }
   const message = error instanceof Error ? error.message : String(error);
-  if (isSystemError(error)) return { code: "file_failed", message: sentence(message, endingIn), exitCode: EXIT.store };
+  if (isSystemError(error)) return { code: "file_failed", message: sentence(message, suggest), exitCode: EXIT.store };
   const where = "This is a bug in zae-limiter; please report it with the output of --debug";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
 }
@@ -69,11 +70,12 @@ function exitCodeOf(error: LimiterError): number {
 }
 
 /** The parser's messages begin with "error:" and end without a stop. */
-function sentence(message: string, endingIn: (word: string) => readonly string[]): string {
+function sentence(message: string, suggest: (word: string) => Suggestions): string {
   const said = message.replace(/^error: /, "");
   const word = /^(?:unknown command|too many arguments for) '([^']*)'/.exec(said)?.[1] ?? "";
-  const known = said.startsWith("unknown command") ? endingIn(word) : [];
-  if (known.length > 0) return `Unknown command '${word}'; there is ${known.join(" or ")}.`;
+  const { same, others } = said.startsWith("unknown command") ? suggest(word) : { same: [], others: [] };
+  const known = same.length > 0 || said.includes("Did you mean") ? same : others;
+  if (known.length > 0) return `Unknown command '${word}'; there is ${orOf(known)}.`;
   const hint = said.startsWith("too many") ? besidesStacks(word) : "";
   return [stopped(said), ...(hint === "" ? [] : [hint])].join(" ");
 }
@@ -84,4 +86,9 @@ function stopped(said: string): string {
     .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; see --help");
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.?]$/.test(begun) ? begun : `${begun}.`;
+}
+
+/** `a, b or c`. */
+export function orOf(words: readonly string[]): string {
+  return words.length === 1 ? String(words[0]) : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }

@@ -1,6 +1,6 @@
 import { type CommandFile, examples } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT, UsageError } from "./exit-code.ts";
 import { allowUnknownOption, requireKnown } from "./known.ts";
 import { onStore } from "./on-store.ts";
 import { type PolicyOptions, policyOptions, policyScope, scopeText } from "./policy-scope.ts";
@@ -29,11 +29,14 @@ export function setPolicyCommand<Value>(member: PolicyMember<Value>): CommandFil
   return {
     configure: (command) => {
       policyOptions(command.argument(...member.argument))
+        .allowExcessArguments()
         .addOption(allowUnknownOption())
         .addHelpText("after", examples(...member.examples.set))
         .addHelpText("after", "\nExit codes: 4 no such entity or resource.\n");
     },
-    run: (context, options, [given = ""]) => {
+    run: (context, options, words) => {
+      if (words.length > 1) throw new UsageError(misplaced(member, words));
+      const [given = ""] = words;
       const word = choiceOf(given, Object.keys(valueByWord), name);
       const value = valueByWord[word] as Value;
       const where = policyScope(options);
@@ -50,6 +53,13 @@ export function setPolicyCommand<Value>(member: PolicyMember<Value>): CommandFil
       });
     },
   };
+}
+
+/** The entity was given as an argument, beside the word or before it. */
+function misplaced({ name, valueByWord }: PolicyMember<unknown>, words: readonly string[]): string {
+  const word = words.find((each) => Object.hasOwn(valueByWord, each)) ?? String(Object.keys(valueByWord)[0]);
+  const other = words.find((each) => each !== word) ?? "ID";
+  return `\`${name} set\` takes one word and got ${words.length}: ${words.join(", ")}; give ${name} set ${word} -e ${other}, or -r for a resource.`;
 }
 
 /** `access show`, `cascade show`: what is set at exactly this scope. */

@@ -2,26 +2,28 @@ import { CommanderError, type OutputConfiguration } from "commander";
 import { warnThrough } from "../adapters/system/warnings.ts";
 import { withoutSecrets } from "../domain/names.ts";
 import type { CommandContext } from "./command.ts";
-import { type CommandEntry, called, commandsEndingIn, mentioned } from "./commands.ts";
+import { type CommandEntry, called, mentioned } from "./commands.ts";
 import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
 import { checkPrincipalOf } from "./principal.ts";
 import { type Act, programFor } from "./program.ts";
+import { suggestCommands } from "./suggest-command.ts";
 
 /** Runs one command line; answers with its exit code. Nothing is thrown, and nothing exits. */
-export async function run(args: readonly string[], host: Host): Promise<number> {
+export async function run(given: readonly string[], host: Host): Promise<number> {
+  const args = given[0] === "help" ? [...given.slice(1), "--help"] : given;
   const signals = interruptions();
   const warnAsBefore = warnThrough((text) => host.output.note(`${text}\n`));
   const context: CommandContext = { ...host, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
   const help = helpOutput(host);
   let isEnd = (_: number | undefined) => false;
-  const act: Act = async (file, options, given) => {
+  const act: Act = async (file, options, operands) => {
     isEnd = (code) =>
       file.endsBySignal === true ? code !== undefined : file.endsByInterrupt === true && code === INTERRUPTED;
     checkPrincipalOf(context, options);
-    exitCode = await file.run(context, options, given);
+    exitCode = await file.run(context, options, operands);
   };
   try {
     const make = (words: readonly string[], only: CommandEntry | undefined) =>
@@ -102,7 +104,7 @@ function interruptedBy(error: unknown, exitCode: number): unknown {
 }
 
 function tell(error: unknown, args: readonly string[], { output, env }: Host): number {
-  const fault: Fault = faultOf(error, commandsEndingIn);
+  const fault: Fault = faultOf(error, (word) => suggestCommands(word, args));
   const isJson = args.includes("--json") || args.includes("--ndjson");
   const { code, exitCode } = fault;
   const message = withoutSecrets(fault.message);

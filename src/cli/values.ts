@@ -1,6 +1,6 @@
 import { amountOfText } from "../domain/amount-text.ts";
 import { microOfText } from "../domain/money.ts";
-import { UsageError } from "./exit-code.ts";
+import { orOf, UsageError } from "./exit-code.ts";
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -86,8 +86,4 @@ export function choiceOf<Choice extends string>(text: string, choices: readonly 
   const found = choices.find((choice) => choice === text);
   if (found === undefined) throw new UsageError(`${what} is "${text}"; give ${orOf(choices)}.`);
   return found;
-}
-
-function orOf(words: readonly string[]): string {
-  return words.length === 1 ? String(words[0]) : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }

@@ -21,6 +21,8 @@ test("the bare command prints help, a group alone its help on stderr with 2", as
   assert.deepEqual([group.code, group.stdout], [2, ""]);
   assert.match(group.stderr, /set-limits/);
   assert.doesNotMatch(group.stderr, /set-cascade|top-up/, "old spellings are not shown");
+  for (const args of [["help"], ["help", "entity"], ["help", "entity", "show"]])
+    assert.deepEqual(await here(args), await here([...args.slice(1), "--help"]));
   assert.match((await here(["--version"])).stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
@@ -51,10 +53,19 @@ test("mistakes: 2, one sentence with the value and the remedy, and nothing is ma
     [["entity", "list", "--timeout", "5", ...store], /give a duration/],
     [["entity", "list", "--color", "pink", ...store], /auto, always, never/],
     [["usage", "list", "--from", "yesterday", ...store], /give an instant/],
+    [["refusals", "top", "--from", "1d", "--to", "2d", ...store], /--from is .*, after --to, .*; give the earlier one/],
     [["bucket", "list", "--stack", "limits"], /give -e ID or -r RESOURCE/],
     [["watch", "--stack", "limits", "--once"], /give -e ID or -r RESOURCE/],
     [["usage", "totals", "--by", "limit", ...store], /--by is "limit"; give entity or resource/],
-    [["create", "key-1"], /Unknown command 'create'; there is entity create or plan create\./],
+    [["create", "key-1"], /'create'; there is entity create, plan create, namespace register or token add\./],
+    [["namespace", "create", "shop"], /Unknown command 'create'; there is namespace register\./],
+    [["entity", "get", "a", ...store], /'get'; there is entity show, entity get-limits or entity get-totals\./],
+    [[...store, "entity", "rm", "a"], /Unknown command 'rm'; there is entity delete\./],
+    [["system", "show"], /'show'; there is system get-defaults or system get-totals\./],
+    [["resource", "defaults"], /'defaults'; there is resource set-defaults, resource get-def/],
+    [["access", "off"], /Unknown command 'off'; there is access set or access show\./],
+    [["access", "set", "a", "disabled", ...store], /give access set disabled -e a, or -r for a resource\./],
+    [["cascade", "set", "a", "no", ...store], /takes one word and got 2: a, no; give cascade set on -e a/],
     [["plan", "children", "gold"], /there is entity children\./],
     [
       ["delete", "key-1"],

@@ -162,7 +162,7 @@ test("a defect of ours names no tracker that package.json does not", async () =>
   const { bugs } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     bugs?: unknown;
   };
-  const { message, exitCode } = faultOf(new TypeError("x is not a function"), () => []);
+  const { message, exitCode } = faultOf(new TypeError("x is not a function"), () => ({ same: [], others: [] }));
   assert.equal(exitCode, 70);
   if (bugs === undefined) assert.doesNotMatch(message, /tracker|http/);
 });
