@@ -1,6 +1,6 @@
 import type { StackChange } from "../infra/stack-changes.ts";
 import type { Paint } from "./color.ts";
-import { printable } from "./table.ts";
+import { printable } from "./printable.ts";
 
 const MARKS = { Add: "+", Modify: "~", Remove: "-", Import: "+", Dynamic: "~" } as const;
 const COLORS = { Add: "green", Modify: "yellow", Remove: "red", Import: "green", Dynamic: "yellow" } as const;

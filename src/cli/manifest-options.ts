@@ -10,6 +10,7 @@ import { readGiven } from "./files.ts";
 import { openLimiter } from "./on-store.ts";
 import { planText } from "./plan-text.ts";
 import { isJson } from "./print.ts";
+import { jsonOf } from "./printable.ts";
 
 /** What the commands of declared limits are given. */
 export interface ManifestOptions extends GlobalOptions {
@@ -37,7 +38,7 @@ export async function printPlan(
   end: "planned" | "applied",
 ): Promise<void> {
   const text = () => planText(plan, paintOf(context, options), end);
-  await context.output.write(isJson(options) ? `${JSON.stringify(plan)}\n` : text());
+  await context.output.write(isJson(options) ? `${jsonOf(plan)}\n` : text());
 }
 
 export const EXIT_CODES =
@@ -63,7 +64,7 @@ export async function withManifest(
     if (!(error instanceof ManifestInvalid)) throw error;
     const { code, message, problems } = error;
     const told = { error: { code, message, exitCode: EXIT.usage, file, problems } };
-    context.output.note(isJson(options) ? `${JSON.stringify(told)}\n` : `${firstLines(message)}\n`);
+    context.output.note(isJson(options) ? `${jsonOf(told)}\n` : `${firstLines(message)}\n`);
     return EXIT.usage;
   }
   return work(withOwner(manifest, options));

@@ -12,6 +12,7 @@ import type { Change } from "../manifest/change.ts";
 import type { Drift } from "../manifest/drift.ts";
 import type { Plan } from "../manifest/plan.ts";
 import type { Paint } from "./color.ts";
+import { jsonOf, printable } from "./printable.ts";
 
 const SIGNS = {
   create: ["+", "green"],
@@ -68,7 +69,7 @@ function valueText({ what }: Piece, value: PieceValue | null): string {
   const plan = planId === undefined ? "" : ` on the plan ${planId}`;
   const parent = parentId === undefined ? "" : ` below ${parentId}${cascade ? "" : ", without charging it"}`;
   const pairs = Object.entries(metadata).map(([key, each]) => ` ${key}=${each}`);
-  return `${JSON.stringify(name)}${parent}${plan}${pairs.join("")}`;
+  return `${jsonOf(name)}${parent}${plan}${printable(pairs.join(""))}`;
 }
 
 function countLine({ changes, conflicts, summary, namespace, owner }: Plan, end: "planned" | "applied"): string {

@@ -1,16 +1,11 @@
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import { CommandEnd, EXIT } from "./exit-code.ts";
-import { type Column, printable, tableOf } from "./table.ts";
+import { jsonOf, printable } from "./printable.ts";
+import { type Column, tableOf } from "./table.ts";
 import { countOf } from "./values.ts";
 
 export function isJson({ json, ndjson }: GlobalOptions): boolean {
   return json === true || ndjson === true;
-}
-
-/** JSON as the page fixes it: never is null. */
-export function jsonOf(value: unknown): string {
-  // What JSON.stringify makes of Infinity is null already.
-  return JSON.stringify(value);
 }
 
 /** One value, or a text for people. */

@@ -7,6 +7,7 @@ import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.t
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
 import { checkPrincipalOf } from "./principal.ts";
+import { jsonOf, printableLines } from "./printable.ts";
 import { type Act, programFor } from "./program.ts";
 import { suggestCommands } from "./suggest-command.ts";
 
@@ -108,7 +109,7 @@ function tell(error: unknown, args: readonly string[], { output, env }: Host): n
   const isJson = args.includes("--json") || args.includes("--ndjson");
   const { code, exitCode } = fault;
   const message = withoutSecrets(fault.message);
-  output.note(isJson ? `${JSON.stringify({ error: { code, message, exitCode } })}\n` : `${message}\n`);
+  output.note(isJson ? `${jsonOf({ error: { code, message, exitCode } })}\n` : `${printableLines(message)}\n`);
   const isDebug = args.includes("--debug") || env.ZAEL_DEBUG === "1";
   if (isDebug && error instanceof Error)
     output.note(`${withoutSecrets(`${error.stack}\n${String(error.cause ?? "")}`)}\n`);

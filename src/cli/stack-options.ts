@@ -6,9 +6,9 @@ import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { timeoutOf } from "./on-store.ts";
 import { isJson } from "./print.ts";
+import { printable } from "./printable.ts";
 import { besidesStacks } from "./stack-words.ts";
 import { namedTable, useProfile } from "./store-option.ts";
-import { printable } from "./table.ts";
 
 /** What every command on a stack may be given besides. */
 export interface StackCommandOptions extends GlobalOptions {

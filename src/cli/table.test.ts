@@ -79,5 +79,5 @@ test("characters that take two columns of a terminal, or none, are counted so, a
 });
 
 test("a text that would move the cursor is shown as what cannot be shown", () => {
-  assert.deepEqual(drawn(80, [["a\u001b[2J", "5", "x\ny"]]).slice(1, 2), ["a\ufffd[2J       5  x\ufffdy"]);
+  assert.deepEqual(drawn(80, [["a\u001b[2J", "5", "x\ny\u202e"]]).slice(1, 2), ["a\ufffd[2J       5  x\ufffdy\ufffd"]);
 });

@@ -1,5 +1,6 @@
 import { paintOf } from "./color.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
+import { printable } from "./printable.ts";
 import { charactersOf, textWidth } from "./text-width.ts";
 
 /** One column of a table. */
@@ -120,10 +121,4 @@ function widthsOf<Item>(
 
 function widest(rows: readonly (readonly string[])[], column: number): number {
   return rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? "")), 0);
-}
-
-/** What a stored text may have in it must not move the cursor or colour the screen. */
-export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
-  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, "\ufffd");
 }

@@ -3,7 +3,7 @@ import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
 import { toldText } from "./explain-text.ts";
 import { tokensText, waitText } from "./limit-print.ts";
-import { printable } from "./table.ts";
+import { printable } from "./printable.ts";
 import { type BucketReading, limitKey, type WatchedBucket } from "./watch-look.ts";
 
 const LOG_LINES_MAX = 8;

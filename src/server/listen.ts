@@ -22,7 +22,7 @@ export interface Listening {
   readonly url: string;
   readonly host: string;
   readonly port: number;
-  /** Takes nobody new; resolves when the last answer is out. `stopped` resolves when the service has given all answers. */
+  /** Answers what is in progress; resolves when the last answer is out. `stopped` resolves when the service has given all answers. */
   close(stopped: Promise<void>): Promise<void>;
 }
 
@@ -125,10 +125,10 @@ function unreadable(error: unknown): Response {
 /** What is left of a connection after the last answer. */
 const FLUSH_MS = 1_000;
 
+/** Until the last answer is given, whoever comes anew is told that the service stops: probes by a 503, too. */
 async function closed(server: Server, stopped: Promise<void>): Promise<void> {
-  const gone = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
   await stopped;
+  const gone = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const timer = setTimeout(() => server.closeAllConnections(), FLUSH_MS);
   await gone;

@@ -173,17 +173,11 @@ test("an unknown command without a near one says where all of them are, and an o
   assert.match(none.stderr, /has no defaults; there are none\. Set some with/);
 });
 
-test("tables fit 80 columns, and a stored name cannot move the cursor", async (t) => {
+test("tables fit 80 columns, and a stored name moves no cursor and turns no text round", async (t) => {
   const store = ["--store", `sqlite:${tempFile(t)}`];
+  const name = `${"a long name ".repeat(12)}\u001b[2J\u009b31m\u202egnp`;
   await here(["init", ...store]);
-  await here([
-    "entity",
-    "create",
-    "team-with-a-name.example.org",
-    "--name",
-    `${"a long name ".repeat(12)}\u001b[2J`,
-    ...store,
-  ]);
+  await here(["entity", "create", "team-with-a-name.example.org", "--name", name, ...store]);
   await here([
     "resource",
     "set-defaults",
@@ -199,7 +193,9 @@ test("tables fit 80 columns, and a stored name cannot move the cursor", async (t
   ]) {
     const { stdout } = await here([...args, ...store]);
     for (const line of stdout.split("\n")) assert.ok(line.length <= 80, `${args.join(" ")}: ${line.length} ${line}`);
-    assert.equal(stdout.includes("\u001b"), false);
+    const { stdout: json } = await here([...args, ...store, "--json"]);
+    for (const control of ["\u001b", "\u009b", "\u202e"]) assert.ok(!`${stdout}${json}`.includes(control));
+    if (args[0] === "entity") assert.equal(JSON.parse(json).items[0].name, name);
   }
 });
 

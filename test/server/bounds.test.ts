@@ -111,7 +111,7 @@ test("a client that leaves in the middle of its body is no defect", async (t) =>
   assert.deepEqual(log, []);
 });
 
-test("stopping: no new connections, what waits goes on, after the drain it is told, and the store is closed last", {
+test("stopping: who comes anew is told so, what waits goes on, after the drain it is told, and the store is closed last", {
   timeout: 60_000,
 }, async (t) => {
   const { call, close, port, limiter, service } = await serviceOf(t, { drainMs: 300, open: true });
@@ -127,9 +127,12 @@ test("stopping: no new connections, what waits goes on, after the drain it is to
   assert.deepEqual([ready.status, ((await ready.json()) as { code: string }).code], [503, "stopping"]);
   assert.equal((await service.fetch(new Request("http://localhost/healthz"))).status, 200);
   assert.equal((await service.fetch(new Request("http://localhost/v1/me"))).status, 503);
-  await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
+  // Probes come over connections of their own.
+  problem(await call("GET", "/readyz"), 503, "stopping");
+  problem(await call("GET", "/v1/me"), 503, "stopping");
   problem(await held, 503, "stopping");
   await closing;
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
   kept.destroy();
   // A limiter that was given stays the caller's.
   assert.equal(await limiter.isAvailable(), true);

@@ -3,6 +3,7 @@ import type { FollowOptions, FollowReport, LogLevel, MetricName } from "../../en
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { isJson, printValue } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { requiredTable } from "../store-option.ts";
 
 interface AggregateOptions extends GlobalOptions {
@@ -42,7 +43,7 @@ export const aggregate: CommandFile<AggregateOptions> = {
     // Lines of metrics are what a running service answers with; a run with an end has one answer.
     const onMetrics = (values: Readonly<Partial<Record<MetricName, number>>>) => {
       if (options.once === true || interrupted.aborted) return;
-      void output.write(`${JSON.stringify({ atMs: Date.now(), stack, metrics: values })}\n`);
+      void output.write(`${jsonOf({ atMs: Date.now(), stack, metrics: values })}\n`);
     };
     const { follow } = await import("../../entry/aggregator.ts");
     const runner = follow({ ...followOptions(options, context), onMetrics, write: (line) => output.note(`${line}\n`) });

@@ -5,7 +5,7 @@ import { type CommandFile, examples } from "../command.ts";
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { jsonOf } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 
 /** How often the store is asked. */
 const LOOK_EVERY_MS = 1_000;

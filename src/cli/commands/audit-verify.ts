@@ -1,6 +1,7 @@
 import type { VerifiedDay } from "../../entry/aggregator.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { jsonOf } from "../printable.ts";
 import { requiredTable } from "../store-option.ts";
 
 interface AuditVerifyOptions extends GlobalOptions {
@@ -26,13 +27,12 @@ export const auditVerify: CommandFile<AuditVerifyOptions> = {
     const { output } = context;
     for await (const day of verifyArchive({ ...table, archive, ...(s3Endpoint === undefined ? {} : { s3Endpoint }) })) {
       if (output.isClosed) return EXIT.done;
-      if (options.ndjson === true) await output.write(`${JSON.stringify(day)}\n`);
+      if (options.ndjson === true) await output.write(`${jsonOf(day)}\n`);
       else if (options.json !== true) await output.write(`${sentence(day)}\n`);
       days.push(day);
     }
     const ok = days.every((day) => day.ok);
-    if (options.json === true && options.ndjson !== true)
-      await output.write(`${JSON.stringify({ ok, items: days })}\n`);
+    if (options.json === true && options.ndjson !== true) await output.write(`${jsonOf({ ok, items: days })}\n`);
     return ok ? EXIT.done : EXIT.refused;
   },
 };

@@ -3,7 +3,7 @@ import { type CommandFile, examples, type GlobalOptions, repeated } from "../com
 import { EXIT, UsageError } from "../exit-code.ts";
 import { tokensText, waitText } from "../limit-print.ts";
 import { onStore } from "../on-store.ts";
-import { jsonOf } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { tableOf } from "../table.ts";
 import { leavePercentOf, tokensOf } from "../values.ts";
 

@@ -5,7 +5,7 @@ import { type CommandFile, examples, type GlobalOptions, repeated } from "../com
 import { clientOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { jsonOf } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { serviceUrl } from "../service-option.ts";
 
 interface EventsFollowOptions extends GlobalOptions {

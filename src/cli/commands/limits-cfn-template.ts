@@ -2,6 +2,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { EXIT_CODES, fileOption, type ManifestOptions, namespaceFor, withManifest } from "../manifest-options.ts";
 import { isJson } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { requiredTable } from "../store-option.ts";
 
 /** Shows a manifest as a resource of CloudFormation; opens no store. */
@@ -19,7 +20,7 @@ export const limitsCfnTemplate: CommandFile<ManifestOptions> = {
         import("yaml"),
       ]);
       const template = cfnTemplateOf(manifest, { stack, namespace: namespaceFor(manifest, options, context) });
-      const text = isJson(options) ? `${JSON.stringify(template)}\n` : stringify(template, { lineWidth: 0 });
+      const text = isJson(options) ? `${jsonOf(template)}\n` : stringify(template, { lineWidth: 0 });
       await context.output.write(text);
       const warning = sizeWarning(Buffer.byteLength(text));
       if (warning !== undefined && options.quiet !== true) context.output.note(`${warning}\n`);

@@ -5,6 +5,7 @@ import { EXIT } from "../exit-code.ts";
 import { fileOption, type ManifestOptions, namespaceFor, onNamespace, withManifest } from "../manifest-options.ts";
 import { driftText } from "../plan-text.ts";
 import { isJson, unlessInterrupted } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 
 /** Shows what is no longer as it was last applied, and who did it. */
 export const limitsDiff: CommandFile<ManifestOptions> = {
@@ -33,7 +34,7 @@ function shown(
       driftOf(limiter, whose.owner === undefined ? {} : { owner: whose.owner }),
     );
     const text = () => driftText(found, paintOf(context, options));
-    await context.output.write(isJson(options) ? `${JSON.stringify(found)}\n` : text());
+    await context.output.write(isJson(options) ? `${jsonOf(found)}\n` : text());
     return found.drift.length > 0 ? EXIT.refused : EXIT.done;
   });
 }

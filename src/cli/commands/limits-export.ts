@@ -3,6 +3,7 @@ import { EXIT } from "../exit-code.ts";
 import { writeWhole } from "../files.ts";
 import { type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
 import { isJson, unlessInterrupted } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 
 /** Shows a namespace as a manifest. */
 export const limitsExport: CommandFile<ManifestOptions> = {
@@ -21,7 +22,7 @@ export const limitsExport: CommandFile<ManifestOptions> = {
       ]);
       const { owned = false, owner = true, output } = options;
       const document = await unlessInterrupted(context, exportDocument(limiter, { owned: owned ? owner : false }));
-      const text = isJson(options) ? `${JSON.stringify(document)}\n` : yamlOf(document);
+      const text = isJson(options) ? `${jsonOf(document)}\n` : yamlOf(document);
       if (output === undefined) await context.output.write(text);
       else await writeWhole(output, text);
       return EXIT.done;

@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { meantPort } from "../local-port.ts";
+import { jsonOf } from "../printable.ts";
 
 interface LocalEnvOptions extends GlobalOptions {
   readonly port?: string;
@@ -37,7 +38,7 @@ export const localEnv: CommandFile<LocalEnvOptions> = {
       AWS_ACCESS_KEY_ID: "local",
       AWS_SECRET_ACCESS_KEY: "local",
     };
-    if (options.json === true) await output.write(`${JSON.stringify(variables)}\n`);
+    if (options.json === true) await output.write(`${jsonOf(variables)}\n`);
     else for (const [name, value] of Object.entries(variables)) await output.write(`${line(name, value)}\n`);
     return EXIT.done;
   },

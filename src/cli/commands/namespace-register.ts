@@ -6,7 +6,8 @@ import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
-import { isJson, jsonOf, requireUninterrupted } from "../print.ts";
+import { isJson, requireUninterrupted } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { namespaceText } from "../show-namespace.ts";
 
 export const namespaceRegister: CommandFile<GlobalOptions> = {

@@ -3,6 +3,7 @@ import type { ServiceBehaviour } from "../../entry/server.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
 import { timeoutOf } from "../on-store.ts";
+import { jsonOf } from "../printable.ts";
 import { servedStore } from "../served-store.ts";
 
 interface ServeOptions extends GlobalOptions {
@@ -112,7 +113,7 @@ export const serve: CommandFile<ServeOptions> = {
       await limiter.close();
     }
     if (options.json === true) {
-      await context.output.write(`${JSON.stringify({ event: "stopped", reason: signalOf(context.interrupted) })}\n`);
+      await context.output.write(`${jsonOf({ event: "stopped", reason: signalOf(context.interrupted) })}\n`);
     }
     return EXIT.done;
   },
@@ -261,7 +262,7 @@ async function announce(
   if (json === true) {
     const auth = isOpen ? "open" : "tokens";
     const line = { event: "listening", url, host, port, store, auth, version: packageVersion(), pid: process.pid };
-    await output.write(`${JSON.stringify(metricsUrl === undefined ? line : { ...line, metricsUrl })}\n`);
+    await output.write(`${jsonOf(metricsUrl === undefined ? line : { ...line, metricsUrl })}\n`);
     return;
   }
   await output.write(`zae-limiter listens on ${url} (${store}, ${isOpen ? "open to this machine" : "with tokens"})\n`);

@@ -5,7 +5,7 @@ import { type CommandContext, type CommandFile, examples, repeated } from "../co
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { jsonOf } from "../print.ts";
+import { jsonOf } from "../printable.ts";
 import { durationMs, tokensOf } from "../values.ts";
 import { type BucketReading, byUse, lookAt, readBuckets } from "../watch-look.ts";
 import { BlockLog, limitsOnScreen, screenText } from "../watch-screen.ts";
