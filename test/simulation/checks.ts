@@ -10,7 +10,7 @@ import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
 import { checkShadowed, checkUnexceeded, passedProblem } from "./shadow-checks.ts";
-import { isOfSlots, isTooLong } from "./slot-work.ts";
+import { isOfSlots } from "./slot-work.ts";
 import { beyondAmounts, partsOf } from "./truth-charges.ts";
 
 /** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
@@ -77,7 +77,7 @@ export function checkRejected(scene: Scene, request: AcquireRequest, error: unkn
     if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
     journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
   }
-  if (!(error instanceof ValidationError) || isTooLong(scene, request, error)) return;
+  if (!(error instanceof ValidationError)) return;
   journal.count("requests told off");
   // Nobody is told off by configuration that was; once the store was asked, or configuration had to be read, by what it was then.
   if (truth.refuses(request, operation.asked > 0 || client.hidden ? operation.beganMs : clock.now())) return;

@@ -67,6 +67,8 @@ export class Client {
   alive = true;
   #adjusted = 0;
   faults = 0;
+  /** How many requests have begun to wait. */
+  waits = 0;
   readonly #connection: Connection;
   /** The line as the engine sees it, deliberate bugs included. */
   readonly #seen: Store;
@@ -103,6 +105,7 @@ export class Client {
         ...around.events.channels(),
         refused: { active: true, publish: (event) => this.#refused(event) },
         threshold: { active: true, publish: (event) => this.#told(event) },
+        waitBegan: { active: true, publish: () => void this.waits++ },
       },
       turns: NO_TURNS,
       warnings: { once: () => false, done: () => {} },

@@ -53,11 +53,6 @@ export function drawHoldMs(random: SeededRandom): number {
   return random.pick(OWN_HOLDS_MS);
 }
 
-/** All slots that limits of a world may have. */
-export function slotLimitsOf({ palette, levels }: Profile): readonly Limit[] {
-  return [...palette, ...(levels?.totals ?? [])].flat().filter(({ holdMs }) => holdMs !== undefined);
-}
-
 interface Draws {
   readonly random: SeededRandom;
   readonly profile: Profile;

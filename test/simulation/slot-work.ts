@@ -1,8 +1,6 @@
 import { RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
 import type { Lease } from "../../src/engine/lease.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Scene } from "./scene.ts";
-import { slotLimitsOf } from "./slot-profile.ts";
 
 // What is done with leases that hold slots, in worlds that have them.
 
@@ -56,10 +54,4 @@ export function isOfSlots({ around: { profile, journal } }: Scene, error: unknow
     return false;
   journal.count(`told ${error.code}`);
   return true;
-}
-
-/** Whether a request is told off rightly: it wants to hold slots for longer than some limit of this world lets it. */
-export function isTooLong({ around: { profile } }: Scene, { holdMs }: AcquireRequest, error: ValidationError): boolean {
-  if (error.code !== "hold_too_long" || holdMs === undefined) return false;
-  return slotLimitsOf(profile).some((limit) => holdMs > (limit.holdMs ?? 0));
 }

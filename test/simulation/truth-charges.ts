@@ -121,6 +121,15 @@ export function isAbove(parts: readonly Part[], part: Part, version: Version, is
   return isTooMuch || beyondAmounts(parts).some((one) => countsIn(over, one));
 }
 
+/** Whether something is taken of slots that a hard limit gives for a shorter time than they are to be held. */
+export function isTooLong(holdMs: number, due: readonly Due[]): boolean {
+  return due.some(({ counting, take, bypass }) => {
+    if (bypass) return false;
+    const short = counting.filter((limit) => !limit.soft && !limit.shadow && holdMs > (limit.holdMs ?? holdMs));
+    return short.some(({ name }) => take.some(([limit, tokens]) => limit === name && tokens > 0));
+  });
+}
+
 /** Measures of which a request asks for more on all its resources together than one amount may be: no total takes that, soft or not. */
 export function beyondAmounts(parts: readonly Part[]): readonly string[] {
   return askedTogether(parts).flatMap(([measure, tokens]) => (tokens > TOKENS_MAX ? [measure] : []));

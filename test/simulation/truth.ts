@@ -5,7 +5,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { AskedBy } from "./most-ledger.ts";
 import { ToldSwitches } from "./told-switches.ts";
-import { type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
+import { type Due, dueAt, isAbove, isTooLong, isUncounted, partsOf, withDue } from "./truth-charges.ts";
 import {
   ALWAYS,
   accessScopes,
@@ -224,15 +224,17 @@ export class Truth {
     return inPart(0, []);
   }
 
-  /** Whether the request is wrong by the limits of some moment since then: unknown measures, or more than there can be. */
+  /** Whether the request is wrong by the limits of some moment since then: unknown measures, more than there can be, or for too long. */
   refuses(request: AcquireRequest, sinceMs: number): boolean {
     const parts = partsOf(request);
+    const { holdMs = 0 } = request;
     return parts.some((part) => {
       const walk = (id: string | undefined, path: readonly string[], counting: readonly Due[]): boolean => {
         if (id === undefined || path.includes(id)) return isUncounted(part, counting);
         return this.#versions(id, part.resource, sinceMs).some((version) => {
           if (isTorn(version) || isAbove(parts, part, version, path.length > 0)) return true;
           const due = dueAt(part, id, version, path.length > 0);
+          if (isTooLong(holdMs, due)) return true;
           return walk(version.next, [...path, id], [...counting, ...due]);
         });
       };
