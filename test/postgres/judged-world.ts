@@ -15,11 +15,21 @@ const LOCK_MS = 10_000;
 
 /**
  * A schema of a server as the world of a simulation. After every write its rows are read, before anybody hears of the write: so the judge
- * sees what the server has stored, at the step at which it was stored.
+ * sees what the server has stored, at the step at which it was stored. The simulation waits for whatever is asked of the server: how
+ * quickly that answers changes nothing.
  */
 export async function judgedWorld(client: PostgresClient, schema: string): Promise<BatchWorld> {
   await emptied(client, schema);
-  const connection = connectionOn(client, schema);
+  let underWay = 0;
+  const query: PostgresClient["query"] = async (text, values) => {
+    underWay++;
+    try {
+      return await client.query(text, values);
+    } finally {
+      underWay--;
+    }
+  };
+  const connection = connectionOn({ query }, schema);
   const records = new PostgresRecords(connection, WAIT_MS);
   await ensureDefault(recordParts(records));
   const rows = new Map<string, VersionedRow>();
@@ -43,6 +53,7 @@ export async function judgedWorld(client: PostgresClient, schema: string): Promi
   return {
     batches: Object.assign(watched, { rows }),
     records: overriding<RecordStore>(records, { commit: (commit) => written(() => records.commit(commit)) }),
+    underWay: () => underWay,
   };
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
 import { migrate } from "../../src/adapters/postgres/migrations.ts";
+import { hasThresholds } from "../simulation/profile.ts";
 import { hasShadows } from "../simulation/shadow-profile.ts";
 import { simulate } from "../simulation/simulation.ts";
 import { hasSlots } from "../simulation/slot-profile.ts";
@@ -11,8 +12,13 @@ import { judgedWorld } from "./judged-world.ts";
 import { describePostgres } from "./postgres.ts";
 import { connectionOn } from "./record-kit.ts";
 
-/** Half of them as they come, the others with what is drawn in few worlds. */
-const SEEDS = [...first(16, () => true), ...first(8, hasShadows, 17), ...first(8, hasSlots, 17)];
+/** A third of them as they come, the others with what is drawn in few worlds. */
+const SEEDS = [
+  ...first(10, () => true),
+  ...first(8, hasShadows, 17),
+  ...first(12, hasSlots, 17),
+  ...first(2, hasThresholds, 17),
+];
 
 await describePostgres("worlds of the simulation on PostgreSQL", ({ url, newSchema }) => {
   test("what the server stores is what the model says, write by write, in 32 worlds", async () => {

@@ -473,10 +473,10 @@ export class Recorder {
       return;
     }
     const [state] = atOnce(store.read([bucket]));
-    if (reply.kind === "renewed") {
-      this.usage.opened(bucket, nowMs);
-      if (state !== undefined) this.#meets(call, held, model, state, nowMs);
-    }
+    if (reply.kind === "renewed") this.usage.opened(bucket, nowMs);
+    // One that is lost meets changes, too, where it is written: of slots that are none any more, nothing is held.
+    const dueBy = reply.kind === "renewed" ? call : { ...call, rank: 0 };
+    if (state !== undefined) this.#meets(dueBy, held, model, state, nowMs);
     this.#tell(bucket, this.#slots.renewed(held, amounts, reply, model, nowMs));
     if (reply.kind === "lost") {
       // A store may have brought the bucket to the reading all the same, and to what is stored.

@@ -279,6 +279,8 @@ class Simulation {
   async #alone(client: Client, story: [string, Story]): Promise<void> {
     const { scheduler, clock } = this.#around;
     await this.#catchUp();
+    // Its process may have died meanwhile: nobody would be answered, and the years until it gives up would pass.
+    if (!client.alive) return;
     const operation = this.#start(client, story);
     for (let turns = 0; client.live.has(operation) && turns < ALONE_TURNS; turns++) {
       await this.#settled();

@@ -26,6 +26,8 @@ export function straightGround(context: GroundContext): Ground {
 /** What takes in batches: in memory, or a server. */
 export interface BatchWorld extends StraightSite {
   readonly batches: BatchStore & StraightSite["batches"];
+  /** What was asked of a server, and is not answered yet. */
+  underWay?(): number;
 }
 
 export function straightGroundOn(world: BatchWorld, context: GroundContext): Ground {
@@ -85,7 +87,7 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
   return {
     ...ground,
     get underWay() {
-      return ground.underWay + sweeps;
+      return ground.underWay + sweeps + (world.underWay?.() ?? 0);
     },
     get disturbances() {
       return ground.disturbances;
