@@ -66,6 +66,8 @@ export interface DeclaredPiece {
   readonly piece: Piece;
   /** Its declared value. */
   readonly value: PieceValue;
+  /** Of an entity of which nothing is said but its limits: it is created if it is missing, and otherwise left as it is. */
+  readonly ifAbsent?: boolean;
 }
 
 /**

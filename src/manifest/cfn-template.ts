@@ -7,7 +7,7 @@ import {
   type Piece,
   type PlanValue,
 } from "../domain/piece.ts";
-import { limitTerms, memberIn } from "./document.ts";
+import { limitTerms, memberIn, notCreatedIn } from "./document.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 
 type Json = Record<string, unknown>;
@@ -39,11 +39,14 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
   const system: Json = {};
   const resources: Record<string, Json> = {};
   const entities: Record<string, Json> = {};
-  for (const { piece, value } of pieces) {
+  for (const { piece, value, ifAbsent } of pieces) {
     const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
     if (what === "plan") plans[planId] = { ...planProperties(value as PlanValue), ...plans[planId] };
     else if (what === "entity")
-      entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
+      entities[entityId] = {
+        ...(ifAbsent === true ? {} : entityProperties(value as EntityValue)),
+        ...entities[entityId],
+      };
     else if (level === "plan") {
       const levels = memberIn(memberIn(plans, planId), "Resources");
       Object.assign(memberIn(levels, resource), levelProperty(what, value));
@@ -57,6 +60,7 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
       Object.assign(memberIn(levels, resource), levelProperty(what, value));
     }
   }
+  for (const id of notCreatedIn(pieces)) entities[id] = { Create: false, ...entities[id] };
   return {
     ...(Object.keys(plans).length === 0 ? {} : { Plans: plans }),
     ...(Object.keys(system).length === 0 ? {} : { System: system }),

@@ -29,11 +29,14 @@ export function documentOf(namespace: string, pieces: readonly DeclaredPiece[]):
   const system: Record<string, unknown> = {};
   const resources: Open = {};
   const entities: Open = {};
-  for (const { piece, value } of pieces) {
+  for (const { piece, value, ifAbsent } of pieces) {
     const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
     const members = membersOf(what, value);
     if (what === "entity")
-      entities[entityId] = { ...entityMembers(entityId, value as EntityValue), ...entities[entityId] };
+      entities[entityId] = {
+        ...(ifAbsent === true ? {} : entityMembers(entityId, value as EntityValue)),
+        ...entities[entityId],
+      };
     else if (what === "plan") plans[planId] = { ...planMembers(planId, value as PlanValue), ...plans[planId] };
     else if (level === "system" || level === "systemTotal") Object.assign(system, members);
     else if (level === "resource") Object.assign(memberIn(resources, resource), members);
@@ -43,6 +46,7 @@ export function documentOf(namespace: string, pieces: readonly DeclaredPiece[]):
     else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), members);
     else Object.assign(memberIn(memberIn(memberIn(entities, entityId), "resources") as Open, resource), members);
   }
+  for (const id of notCreatedIn(pieces)) entities[id] = { create: false, ...entities[id] };
   const isNothing = [plans, system, resources, entities].every((each) => Object.keys(each).length === 0);
   return {
     namespace,
@@ -51,6 +55,13 @@ export function documentOf(namespace: string, pieces: readonly DeclaredPiece[]):
     ...(Object.keys(resources).length === 0 && !isNothing ? {} : { resources: sorted(resources) }),
     ...(Object.keys(entities).length === 0 ? {} : { entities: sorted(entities) }),
   };
+}
+
+/** Entities whose limits are declared, and they themselves are not. */
+export function notCreatedIn(pieces: readonly DeclaredPiece[]): ReadonlySet<string> {
+  const left = new Set(pieces.flatMap(({ piece: { entityId = [] } }) => entityId));
+  for (const { piece } of pieces) if (piece.what === "entity") left.delete(piece.entityId ?? "");
+  return left;
 }
 
 /** The map under a key, made where there is none. */

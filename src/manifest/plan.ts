@@ -145,13 +145,17 @@ interface PieceContext {
   readonly options: PlanOptions;
 }
 
-function comparePiece({ piece, value }: DeclaredPiece, { owned, live, owner, options }: PieceContext): PieceComparison {
+function comparePiece(declared: DeclaredPiece, { owned, live, owner, options }: PieceContext): PieceComparison {
+  const { piece, ifAbsent = false } = declared;
   const key = pieceKey(piece);
   const record = owned.get(key);
+  const now = live.get(key);
+  // Whoever made it keeps it: only an entity that this owner created is deleted with what it declares.
+  if (ifAbsent && now !== undefined && record?.owner !== owner) return {};
+  const value = ifAbsent ? (now ?? declared.value) : declared.value;
   if (record !== undefined && record.owner !== owner && options.takeOver !== true) {
     return { conflict: { ...piece, owner: record.owner } };
   }
-  const now = live.get(key);
   const drift = record?.owner === owner && record.state === "applied" && !isSameValue(record.value, now);
   const change = (action: Change["action"]): PieceComparison => ({
     change: { action, ...piece, before: now ?? null, after: value, drift },

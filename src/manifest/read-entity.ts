@@ -7,10 +7,11 @@ import { sentence } from "./read-limit.ts";
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 export const ENTITY_KEYS = [
-  ...["name", "parent", "plan", "cascade", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "access", "resources"],
+  ...["name", "parent", "plan", "cascade", "metadata", "create", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "access"],
+  "resources",
 ];
 
-/** Any of these declares the entity itself, as a whole. */
+/** Any of these declares the entity as a whole: what is absent has its default. Without them it is created if it is missing. */
 const OWN_KEYS = ["name", "parent", "plan", "cascade", "metadata"];
 
 const DEFAULT_NAME = "_default_";
@@ -44,11 +45,10 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
     const what = `"${piece.what}" is short for that of _default_, which is given too; keep one of them`;
     reading.fail("key_duplicate", entry.keyAt, entry.path, what);
   }
-  const own = OWN_KEYS.some((key) => found.has(key)) ? [entityIn(reading, id, found, parentId)] : [];
   const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id }, calendar);
-  const pieces = [...own, ...short, ...totals, ...levels];
+  const pieces = [...ownIn(reading, id, found, parentId), ...short, ...totals, ...levels];
   if (pieces.length === 0 && reading.problems.length === before) {
-    reading.fail("empty", member.keyAt, member.path, `"${id}" is empty; give it a name or limits, or leave it out`);
+    reading.fail("empty", member.keyAt, member.path, `"${id}" is empty; give it limits, or leave out create: false`);
   }
   return { id, pieces, parentId, parentEntry };
 }
@@ -66,6 +66,23 @@ export function refuseCycles(reading: Reading, entities: readonly ReadEntity[]):
       if (path.indexOf(above) < path.length - 1) break;
     }
   }
+}
+
+/** The entity itself; none where the file says that it is not to create it. */
+function ownIn(
+  reading: Reading,
+  id: string,
+  found: ReadonlyMap<string, Member>,
+  parentId: string | undefined,
+): readonly DeclaredPiece[] {
+  const wholeBy = OWN_KEYS.find((key) => found.has(key));
+  const createEntry = found.get("create");
+  const isCreated = createEntry === undefined || reading.flag(createEntry) !== false;
+  if (isCreated) return [{ ...entityIn(reading, id, found, parentId), ...(wholeBy ? {} : { ifAbsent: true }) }];
+  if (wholeBy !== undefined && createEntry !== undefined) {
+    reading.invalid(createEntry, `"${wholeBy}" declares ${id} itself; leave out one of them`);
+  }
+  return [];
 }
 
 function entityIn(

@@ -94,6 +94,7 @@ const ENTITY: Names = {
   Cascade: ["cascade", "boolean"],
   Plan: ["plan", "text"],
   Metadata: ["metadata", "texts"],
+  Create: ["create", "boolean"],
   ...SET,
   ...TOTALS,
   Access: ["access", "text"],

@@ -14,7 +14,7 @@ resources:
 entities:
   key-1: { parent: proj-1, resources: { gpt-4: { limits: { rpm: 10 } } }, limits: { rpm: 5 } }
   proj-1: { name: Production }
-  ghost: { limits: { rpm: 1 } }
+  ghost: { create: false, limits: { rpm: 1 } }
 `;
 
 const EMPTY = "owner: platform\nresources: {}\n";
@@ -256,13 +256,40 @@ for (const [name, open] of STORES) {
       await limiter.deleteEntity("child");
       await assert.rejects(apply(limiter, nothing, { prune: true }), coded("entity_in_use"));
       await limiter.setAccess({ entityId: "q", resource: "api" }, "inherit");
-      const kept = await apply(limiter, "entities: { r: { limits: { rpm: 1 } } }", { prune: true });
+      const kept = await apply(limiter, "entities: { r: { create: false, limits: { rpm: 1 } } }", { prune: true });
       assert.deepEqual(lines(kept.changes), ["delete entity p", "delete entity q", "release entity r"]);
       assert.equal((await limiter.getEntity("r")).name, "R");
       // The whole of a declared entity is written: what is absent has its default.
       await apply(limiter, "entities: { r: { parent: s }, s: { metadata: { a: b } } }", { prune: true });
       const { parentId, cascade, name: display } = await limiter.getEntity("r");
       assert.deepEqual([parentId, cascade, display], ["s", true, "r"]);
+    });
+
+    test("whatever stands under entities is an entity: created if it is missing, otherwise left as it is", async (t) => {
+      const { limiter } = await opened(t, open);
+      const text =
+        "owner: o\nentities: { acme: { totals: { usd: $50/month } }, web: { parent: acme }, own: { limits: { rpm: 1 } }, bare: {} }";
+      await limiter.createEntity({ id: "own", name: "Of the program" });
+      const first = await apply(limiter, text);
+      assert.deepEqual(
+        lines(first.changes).filter((line) => line.includes(" entity ")),
+        ["create entity acme", "create entity bare", "create entity web"],
+      );
+      assert.equal((await limiter.getEntity("web")).parentId, "acme");
+      // What a program makes of it later is drift that the next apply takes over, and changes nothing.
+      await limiter.updateEntity("acme", { name: "Acme" });
+      assert.deepEqual(lines((await apply(limiter, text)).changes), ["adopt entity acme (drift)"]);
+      assert.deepEqual((await plan(limiter, text)).changes, []);
+      assert.deepEqual((await driftOf(limiter, { owner: "o" })).drift, []);
+      // Another manifest may set limits of it, too; it is nobody else's by that.
+      const other = "owner: p\nentities: { acme: { limits: { rpm: 5 } } }";
+      assert.deepEqual(lines((await apply(limiter, other)).changes), ["create limits entityDefault acme"]);
+      await apply(limiter, "owner: p\nresources: {}", { prune: true });
+      await apply(limiter, "owner: o\nresources: {}", { prune: true });
+      assert.deepEqual(
+        (await limiter.listEntities()).map(({ id, name }) => [id, name]),
+        [["own", "Of the program"]],
+      );
     });
 
     test("Y13: a quota that is taken out and declared again keeps what was spent", async (t) => {

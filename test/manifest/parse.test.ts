@@ -102,15 +102,20 @@ test("anchors and aliases, numbers for names, words in short, nothing owned", ()
   const { pieces } = parseManifest(`
 resources: { a: &a { limits: { rpm: 5 } }, b: *a }
 entities:
-  42: { limits: { rpm: 1 }, access: bypass }
+  42: { create: false, limits: { rpm: 1 }, access: bypass }
   e: { parent: null }
+  only-limits: { limits: { rpm: 1 } }
+  nothing: {}
 `);
   assert.deepEqual(
-    pieces.map(({ piece }) => [piece.what, piece.level, piece.entityId, piece.resource]),
+    pieces.map(({ piece, ifAbsent }) => [piece.what, piece.level, piece.entityId, piece.resource ?? ifAbsent]),
     [
       ["limits", "entityDefault", "42", undefined],
       ["access", "entityDefault", "42", undefined],
       ["entity", undefined, "e", undefined],
+      ["entity", undefined, "only-limits", true],
+      ["limits", "entityDefault", "only-limits", undefined],
+      ["entity", undefined, "nothing", true],
       ["limits", "resource", undefined, "a"],
       ["limits", "resource", undefined, "b"],
     ],
@@ -249,7 +254,8 @@ const WRONG: readonly (readonly [
     "/entities/org~1team",
     /Invalid entity id "org\/team"/,
   ],
-  ["entities:\n  e: {}\n", "empty", 2, 3, "/entities/e", /is empty; give it/],
+  ["entities:\n  e: { create: false }\n", "empty", 2, 3, "/entities/e", /is empty; give it/],
+  ["entities:\n  e: { create: false, plan: g }\n", "value_invalid", 2, 16, "/entities/e/create", /"plan" declares e/],
   ["entities:\n  e: { metadata: { n: 5 } }\n", "value_invalid", 2, 23, "/entities/e/metadata/n", /a string, not 5/],
   ["entities:\n  e: { parent: e }\n", "value_invalid", 2, 16, "/entities/e/parent", /its own ancestor/],
   ["entities:\n  e: { disabled: true }\n", "key_unknown", 2, 8, "/entities/e/disabled", /write access: disabled/],

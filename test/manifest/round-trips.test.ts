@@ -71,6 +71,7 @@ async function declare(to: RateLimiter | ClientLimiter, all: Everything): Promis
   await to.setLimits("key", ...all.entity);
   await to.setLimits("key", all.entityOn[0], { ...all.entityOn[1], resource: "api" });
   await to.setTotals("key", ...all.totals);
+  await to.setLimits("never-created", ...all.entity);
   await to.setAccess({ resource: "other" }, all.access);
   await to.setAccess({ entityId: "key", resource: "api" }, all.access);
   await to.setAccess({ entityId: "acme" }, all.access);
@@ -87,7 +88,9 @@ test("what is declared comes back by HTTP, YAML, export and apply, CloudFormatio
       const declared = parseManifest(exported).pieces;
       // Only tables of DynamoDB keep usage for as long as is declared.
       const days: DeclaredPiece = { piece: { what: "usageKeptDays", level: "system" }, value: all.usageKeptDays };
-      const pieces = [days, ...declared];
+      const bare = { name: "bare", cascade: false, metadata: {} };
+      const onlyThere: DeclaredPiece = { piece: { what: "entity", entityId: "bare" }, value: bare, ifAbsent: true };
+      const pieces = [days, onlyThere, ...declared];
       assert.deepEqual(new Set(pieces.map(({ piece }) => piece.what)), new Set(Object.keys(KINDS)));
       const limitsOf = async (from: RateLimiter | ClientLimiter) => [
         await from.getSystemDefaults(),
