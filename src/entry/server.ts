@@ -126,12 +126,18 @@ function serviceOf(core: ServiceCore, closeStore: () => Promise<void>, ownsProce
       const host = text("host", options.host ?? core.settings.host);
       const port = whole("port", options.port ?? core.settings.port, { least: 0, most: 65_535 });
       const one = await listen(core, { host, port, ownsProcess, serves: "all" });
-      listening.push(one);
       const { metricsPort, metricsHost } = core.settings;
-      if (metricsPort === undefined) return { url: one.url, host: one.host, port: one.port, close };
+      if (metricsPort === undefined) {
+        listening.push(one);
+        return { url: one.url, host: one.host, port: one.port, close };
+      }
       const own = { host: metricsHost, port: metricsPort, ownsProcess, serves: "metrics" } as const;
-      const metrics = await listen(core, own);
-      listening.push(metrics);
+      const metrics = await listen(core, own).catch(async (error: unknown) => {
+        // Both ports or none.
+        await one.close(Promise.resolve());
+        throw error;
+      });
+      listening.push(one, metrics);
       return { url: one.url, host: one.host, port: one.port, metricsUrl: `${metrics.url}metrics`, close };
     },
   };

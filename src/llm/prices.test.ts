@@ -123,8 +123,6 @@ test("a list that is wrong is refused when it is made", () => {
     [{ asOf: ASOF, models: { m: { input: Number.NaN, output: 1 } } }, "price_invalid", /NaN/],
     [{ asOf: ASOF, models: { m: { input: Number.POSITIVE_INFINITY, output: 1 } } }, "price_invalid", /Infinity/],
     [{ asOf: ASOF, models: { m: { input: "1", output: 1 } } }, "price_invalid", /"1"/],
-    [{ asOf: ASOF, models: { m: { input: 1, output: 1, cachedInput: null } } }, "price_invalid", /cachedInput is null/],
-    [{ asOf: ASOF, models, default: null }, "price_invalid", /The default price is null/],
     [{ asOf: ASOF, models: { m: { input: 1, output: 1, cached: 1 } } }, "price_invalid", /unknown token kind "cached"/],
     [{ asOf: ASOF, models: { m: { input: 1, output: 1, requests: 1 } } }, "price_invalid", /requests/],
     [{ asOf: ASOF, models: { m: 3 } }, "price_invalid", /"m" is 3/],

@@ -325,6 +325,44 @@ test("every option of serve has its variable, and a shared table the same one fo
     options.filter((name) => !IN_ENVIRONMENT.includes(name)),
     [],
   );
+  // A value that is wrong is told in the same words, by the option and by the variable: both are read.
+  const wrong: Readonly<Record<string, string>> = { host: "0.0.0.0", metricsHost: "0.0.0.0" };
+  for (const option of command.options) {
+    const name = option.attributeName();
+    const args = [
+      "serve",
+      "--store",
+      "memory",
+      ...(name === "metricsHost" ? ["--port", "0", "--metrics-port", "0"] : []),
+    ];
+    const value = wrong[name] ?? "not / this";
+    const byVariable = await here(args, { env: { [variableOf(name)]: value } });
+    assert.equal(byVariable.code, 2, `${name}: ${byVariable.stderr}`);
+    if (option.required) assert.deepEqual(await here([...args, option.long ?? "", value]), byVariable);
+    else assert.match(byVariable.stderr, /give true or false/);
+  }
+  // Those of the other commands: the store is found by them, and what is for clients is in nobody's way.
+  const ofClients = { ZAEL_NAMESPACE: "prod", ZAEL_TOKEN: "zael_x", ZAEL_PRINCIPAL: "ada", ZAEL_DEBUG: "0" };
+  const table = { ZAEL_REGION: "us-east-1", ZAEL_ENDPOINT_URL: "http://127.0.0.1:9", ZAEL_TIMEOUT: "100ms" };
+  for (const [where, told] of [
+    [{ ZAEL_STORE: "sqlite:/dev/null/limiter.db" }, /\/dev\/null/],
+    [{ ZAEL_STACK: "limits", ...table, AWS_ACCESS_KEY_ID: "x", AWS_SECRET_ACCESS_KEY: "x" }, /127\.0\.0\.1:9/],
+    [{ ZAEL_STORE: "postgres", DATABASE_URL: "postgres://x@127.0.0.1:9/app", ZAEL_TIMEOUT: "100ms" }, /127\.0\.0\.1:9/],
+  ] as const) {
+    const { code, stderr } = await here(["serve", "--port", "0"], { env: { ...ofClients, ...where } });
+    assert.equal(code, 3, stderr);
+    assert.match(stderr, told);
+  }
+  // And there are no others in the documents.
+  const known = new Set([...IN_ENVIRONMENT.map(variableOf), ...Object.keys({ ...ofClients, ...table })]);
+  for (const name of ["STORE", "STACK", "URL", "SHARED_TABLE", "LIMIT_UNNAMED", ""]) known.add(`ZAEL_${name}`);
+  const documented = readdirSync("docs", { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".md"))
+    .flatMap((file) => readFileSync(join("docs", file), "utf8").match(/\bZAEL_[A-Z_]*/g) ?? []);
+  assert.deepEqual(
+    documented.filter((name) => !known.has(name)),
+    [],
+  );
   const nowhere = ["--store", "dynamodb:limits", "--region", "us-east-1", "--endpoint", "http://127.0.0.1:9"];
   for (const args of [
     ["serve", "--port", "0"],
@@ -341,3 +379,7 @@ test("every option of serve has its variable, and a shared table the same one fo
     }
   }
 });
+
+function variableOf(option: string): string {
+  return `ZAEL_${option.replaceAll(/[A-Z]/g, "_$&").toUpperCase()}`;
+}

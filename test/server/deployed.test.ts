@@ -80,6 +80,13 @@ test("metrics have a port of their own, by any name, for who has a token, and no
   const openPort = Number(new URL(listening.metricsUrl ?? "").port);
   assert.equal((await asked(openPort, "/metrics", { host: "rebound.example.com" }))[0], 421);
   assert.equal((await asked(openPort, "/metrics", { host: `localhost:${openPort}` }))[0], 200);
+  // Both ports or none: where the second is taken, the first is free again.
+  const late = await createService({ store: "memory", metricsPort: openPort, log: () => {} });
+  t.after(late.close);
+  const gone = await (await createService({ store: "memory", log: () => {} })).listen({ port: 0 });
+  await gone.close();
+  const taken = { code: "port_unavailable", message: new RegExp(`port ${openPort}:`) };
+  for (let again = 0; again < 2; again++) await assert.rejects(late.listen({ port: gone.port }), taken);
 });
 
 test("every option of serve can be given by the environment, and what is given wins", {

@@ -105,10 +105,13 @@ export const serve: CommandFile<ServeOptions> = {
     try {
       if (context.interrupted.aborted) return EXIT.done;
       const service = await startService({ ...behaviour, limiter }, true);
-      const listening = await service.listen();
-      await announce(context, options, { ...listening, store: place.name, isOpen: behaviour.tokenFile === undefined });
-      await ended(context.interrupted);
-      await listening.close();
+      try {
+        const at = await service.listen();
+        await announce(context, options, { ...at, store: place.name, isOpen: behaviour.tokenFile === undefined });
+        await ended(context.interrupted);
+      } finally {
+        await service.close();
+      }
     } finally {
       await limiter.close();
     }
