@@ -26,6 +26,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a change that is lost when another one follows": 13,
   "a quota of another amount that keeps its balance": 13,
   "a quota that forgets what was used when it is lowered": 19,
+  "a quota of another amount that loses what was bought": 213,
   "a bypass that debits": 37,
   "a disabled resource that admits": 32,
   "a second resource that is kept when the first refused": 69,

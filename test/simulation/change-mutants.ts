@@ -44,6 +44,11 @@ export const CHANGE_MUTANTS: Readonly<Record<string, Mutant>> = {
       baseMilli(now) < baseMilli(old) ? Math.max(0, baseMilli(old) - old.tokensMilli) : 0,
     ),
   },
+  "a quota of another amount that loses what was bought": {
+    layer: "store",
+    caughtAs: HOLDS_OTHER,
+    spoil: whenQuotaChanges((old) => -(old.quota?.topUpMilli ?? 0)),
+  },
 };
 
 type Changes = NonNullable<LevelConfig["changes"]>;

@@ -113,7 +113,8 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a shortage that a process remembers for twice as long as it may": 28,
   "a switch that is stamped on nothing": 121,
   "a take that waits for the one before it, however long that takes": 259,
-  "a give-back to a soft quota that always goes to the first shard": 108,
+  "a give-back to a soft quota that always goes to the first shard": 270,
+  "a quota in shards that is given the whole difference on each": 137,
   "a request that is undone without its overdrafts": 40,
 };
 

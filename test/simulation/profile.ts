@@ -274,7 +274,8 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
   };
 }
 
-const QUIET = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
+/** No story at all. */
+export const QUIET = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
 
 /** Several processes on one bucket that drips fast, at half of its rate and more. */
 function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
@@ -548,7 +549,7 @@ function drawFresh(random: SeededRandom, kind: Kinds): Limit[] {
   return names.map((name) => drawLimit(name, tz, random, kind));
 }
 
-function zoneOf(random: SeededRandom, { zone }: Kinds): string {
+export function zoneOf(random: SeededRandom, { zone }: Kinds): string {
   const own = random.pick(ZONES);
   return zone ?? own;
 }

@@ -27,6 +27,7 @@ import {
 } from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
 import { look, lookAfterChanges } from "./questions.ts";
+import { withRepriced } from "./repriced-profile.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -109,7 +110,7 @@ class Simulation {
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
     const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
-    const plain = script?.profile ?? withFloors(seed, drawProfile(this.#random, zone));
+    const plain = script?.profile ?? withFloors(seed, withRepriced(seed, drawProfile(this.#random, zone)));
     const isDrawn = script === undefined;
     const slots = isDrawn && opened.holds === true ? withSlots(seed, plain) : plain;
     const told = isDrawn && opened.tells === true ? withThresholds(seed, slots) : slots;
