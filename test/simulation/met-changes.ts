@@ -1,6 +1,7 @@
 import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
+import type { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Journal } from "./journal.ts";
@@ -74,6 +75,12 @@ export class MetChanges {
     const changes = met.map((change) => ({ ...change, number: changeNumber }));
     model.bring(newest.set, { asOfMs: nowMs, generation: generation ?? 0, changeNumber, changes }, nowMs, heldMs);
     return [];
+  }
+
+  /** Whether a change that the bucket has not met makes something else of a limit of slots. */
+  endsSlots(bucket: BucketKey, model: ModelBucket, name: string): boolean {
+    const isOther = (limit: Limit) => limit.name === name && limit.holdMs === undefined;
+    return this.#unmet(bucket, model).some(({ limits }) => limits.some(isOther));
   }
 
   #unmet({ entityId, resource }: BucketKey, model: ModelBucket): readonly Since[] {

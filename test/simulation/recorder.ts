@@ -477,7 +477,10 @@ export class Recorder {
     // One that is lost meets changes, too, where it is written: of slots that are none any more, nothing is held.
     const dueBy = reply.kind === "renewed" ? call : { ...call, rank: 0 };
     if (state !== undefined) this.#meets(dueBy, held, model, state, nowMs);
-    this.#tell(bucket, this.#slots.renewed(held, amounts, reply, model, nowMs));
+    const problems = this.#slots.renewed(held, amounts, reply, model, nowMs);
+    // Where the change is not written, it counts all the same.
+    const isOther = amounts.some(({ limit }) => this.#changes.endsSlots(bucket, model, limit));
+    if (reply.kind !== "lost" || !isOther) this.#tell(bucket, problems);
     if (reply.kind === "lost") {
       // A store may have brought the bucket to the reading all the same, and to what is stored.
       this.#changes.doubt(bucket);
