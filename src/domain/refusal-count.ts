@@ -44,9 +44,9 @@ export const OTHER = "_other_";
 /** All of them, added up under one name. */
 export const OTHER_KEY: RefusalKey = { entityId: OTHER, resource: OTHER, limit: OTHER, level: OTHER, total: false };
 
-/** A store on this machine is written to at most so often, one over a network more rarely: there a write costs. */
-export const LOCAL_WRITE_EVERY_MS = 10_000;
-export const NETWORK_WRITE_EVERY_MS = 60_000;
+/** A store is written to at most so often, one that is paid for each write more rarely. */
+export const WRITE_EVERY_MS = 10_000;
+export const BILLED_WRITE_EVERY_MS = 60_000;
 
 /** The position of a count in a list. */
 export type RefusalPosition = RefusalKey & Pick<RefusalCount, "windowStartMs">;

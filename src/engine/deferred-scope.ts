@@ -1,5 +1,5 @@
 import type { Namespace } from "../domain/namespace.ts";
-import { NETWORK_WRITE_EVERY_MS } from "../domain/refusal-count.ts";
+import { BILLED_WRITE_EVERY_MS } from "../domain/refusal-count.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
@@ -103,7 +103,7 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
     refusals: {
       // A store that is asked over a network keeps them for as long as its configuration says.
       isKept: true,
-      writeEveryMs: NETWORK_WRITE_EVERY_MS,
+      writeEveryMs: BILLED_WRITE_EVERY_MS,
       ...waiting("refusals", "write", "query"),
     },
     manifests: waiting("manifests", "setRun", "getRun", "enter", "strike", "list", "listConfigs"),

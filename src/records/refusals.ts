@@ -1,10 +1,10 @@
 import type { Page, PageRequest } from "../domain/paging.ts";
 import {
-  NETWORK_WRITE_EVERY_MS,
   positionOfCursor,
   type RefusalCount,
   refusalCursor,
   refusalsNotKept,
+  WRITE_EVERY_MS,
   windowPosition,
 } from "../domain/refusal-count.ts";
 import type { UsageWindow } from "../domain/usage.ts";
@@ -18,7 +18,7 @@ import { sumsOf } from "./windows.ts";
 /** Counts of one namespace: a record for each row of a process, added up when asked for. */
 export class RecordRefusals implements RefusalStore {
   readonly isKept: boolean;
-  readonly writeEveryMs = NETWORK_WRITE_EVERY_MS;
+  readonly writeEveryMs = WRITE_EVERY_MS;
   readonly #parts: RecordParts;
   readonly #namespaceId: string;
 

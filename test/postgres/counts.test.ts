@@ -50,6 +50,26 @@ await describePostgres("what takes cost on PostgreSQL", ({ url, newSchema }) => 
     return { schema, clock, limiter, take, rows, sent, ended };
   };
 
+  test("who was refused is there for other processes to read after ten seconds", async () => {
+    const { schema, clock, take, ended } = await opened();
+    await take(100);
+    assert.equal((await take(1)).ok, false);
+    const other = await RateLimiter.open({ store: await openPostgres({ client: pool, schema, clock }), clock });
+    await clock.advance(10_000);
+    // The write that has begun may take a while; another one does not begin, as the clock stands.
+    let found = await other.refusals({ window: "hourly" });
+    for (let i = 0; i < 200 && found.length === 0; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 25));
+      found = await other.refusals({ window: "hourly" });
+    }
+    assert.deepEqual(
+      found.map(({ entityId, limit, count }) => [entityId, limit, count]),
+      [["key", "rpm", 1]],
+    );
+    await other.close();
+    await ended();
+  });
+
   test("an acquire of two levels is one statement, also the first on its buckets, and two at a boundary", async () => {
     const { clock, take, sent } = await opened();
     await take(0);

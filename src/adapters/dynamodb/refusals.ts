@@ -2,9 +2,9 @@ import { VersionError } from "../../domain/errors.ts";
 import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
+  BILLED_WRITE_EVERY_MS,
   compareRefusals,
   isAskedFor,
-  NETWORK_WRITE_EVERY_MS,
   positionOfCursor,
   type RefusalCount,
   type RefusalPosition,
@@ -54,7 +54,7 @@ const READ_AT_ONCE = 1_000;
 /** Counts of one namespace, an item for each row: no two processes write the same one. */
 export class DynamoRefusals implements RefusalStore {
   readonly isKept = true;
-  readonly writeEveryMs = NETWORK_WRITE_EVERY_MS;
+  readonly writeEveryMs = BILLED_WRITE_EVERY_MS;
   readonly #namespaceId: string;
   readonly #parts: Parts;
 

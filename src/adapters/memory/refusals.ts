@@ -2,7 +2,6 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
   compareRefusals,
   isAskedFor,
-  LOCAL_WRITE_EVERY_MS,
   OTHER_KEY,
   positionOfCursor,
   type RefusalCount,
@@ -11,6 +10,7 @@ import {
   refusalCursor,
   refusalKeyText,
   refusalsNotKept,
+  WRITE_EVERY_MS,
 } from "../../domain/refusal-count.ts";
 import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
@@ -28,7 +28,7 @@ const SWEEP_EVERY_MS = HOUR_MS / 4;
 
 export class MemoryRefusals implements RefusalStore {
   readonly isKept: boolean;
-  readonly writeEveryMs = LOCAL_WRITE_EVERY_MS;
+  readonly writeEveryMs = WRITE_EVERY_MS;
   readonly #all: MemoryData;
   readonly #namespaceId: string;
   readonly #data: NamespaceData;

@@ -1,11 +1,11 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
-  LOCAL_WRITE_EVERY_MS,
   positionOfCursor,
   type RefusalCount,
   type RefusalPosition,
   refusalCursor,
   refusalsNotKept,
+  WRITE_EVERY_MS,
   windowPosition,
 } from "../../domain/refusal-count.ts";
 import { windowEndMs, windowStartMs } from "../../domain/usage.ts";
@@ -55,7 +55,7 @@ const WINDOWS_MAX = 50;
 /** Counts of one namespace, summed when asked for: a window at a time, so that a page costs what it shows. */
 export class SqliteRefusals implements RefusalStore {
   readonly isKept: boolean;
-  readonly writeEveryMs = LOCAL_WRITE_EVERY_MS;
+  readonly writeEveryMs = WRITE_EVERY_MS;
   readonly #connection: Connection;
   readonly #changes: Changes;
   readonly #rows: RefusalRows;
