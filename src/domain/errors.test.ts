@@ -112,7 +112,7 @@ test("a total that refused is called so, also where nothing else was asked", () 
   );
   const problem = alone.toProblem();
   assert.deepEqual(problem["violated-policies"], ["*/usd", "*/usd^1"]);
-  assert.equal(problem.detail, "Rate limit exceeded for key-1 over all resources: */usd, */usd^1; retry in 1 day.");
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 over all resources: usd, usd^1; retry in 1 day.");
   const beside = new RateLimitExceeded({ statuses: [status({}), total], primary: total, retryAfterMs: 86_400_000 });
   assert.deepEqual(beside.toProblem()["violated-policies"], ["rpm", "*/usd"]);
 });
@@ -135,6 +135,9 @@ test("whoever holds a key reads nothing of its parents but which level stood in 
   // The bucket of the one that asked may go by newer limits, which do not have the name: its parent is a parent all the same.
   const unseen = new RateLimitExceeded({ ...refusal, statuses: [org], levels: ["key-1", "proj-1", "acme"] });
   assert.doesNotMatch(JSON.stringify(unseen.toProblem()), /proj-1|acme|9973/);
+  // Levels are counted from the first that has a limit for the request, as in header fields.
+  assert.deepEqual(unseen.toProblem()["violated-policies"], ["tpm"]);
+  assert.deepEqual(unseen.toProblem({ levels: "all" })["violated-policies"], ["tpm^2"]);
   assert.throws(() => error.toProblem({ levels: "everything" as never }), { code: "option_invalid" });
 });
 

@@ -255,41 +255,54 @@ export class RateLimitExceeded extends LimiterError {
 
   /**
    * A body for `application/problem+json` (RFC 9457), with the problem type of the IETF draft on rate-limit headers. A
-   * limit of a parent is called `name^1`, one of the next level `name^2`, so that the holder of a key does not read
-   * the budget of the organisation. `violations` tells a budget that is used up (`quota`, `session`) from a slow-down
-   * (`rate`). The detail has names as they were before `entityIdOf` and `resourceOf`, and times in words.
+   * limit of a parent is called `name^1`, one of the next level `name^2`, so that the holder of a key does not read the
+   * budget of the organisation; levels count from the first one with a limit that counts the request. `violations` tells
+   * a budget that is used up (`quota`, `session`) from a slow-down (`rate`). The detail has names as they were before `entityIdOf` and `resourceOf`, and times in words.
    */
   override toProblem(options: ProblemOptions = {}): Record<string, unknown> {
     const showsAll = levelsOf(options) === "all";
-    const violated = [...new Set(this.violations.map((status) => this.#policyOf(status)))];
+    const nearest = showsAll ? 0 : this.#nearestLevel();
+    const policyOf = (status: Status) => this.#policyOf(status, nearest);
+    const violated = [...new Set(this.violations.map(policyOf))];
     const own = { entityId: this.#levels[0] ?? this.primary.entityId, resource: this.primary.resource };
-    const kinds = new Map(this.violations.map((status) => [this.#policyOf(status), CUSTOMER_KINDS[status.kind]]));
+    const kinds = new Map(this.violations.map((status) => [policyOf(status), CUSTOMER_KINDS[status.kind]]));
     return {
       ...super.toProblem(options),
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
       title: "Request cannot be satisfied as assigned quota has been exceeded",
-      detail: showsAll ? this.message : customerSentence({ ...own, names: violated, retryAfterMs: this.retryAfterMs }),
+      detail: showsAll
+        ? this.message
+        : customerSentence({
+            ...own,
+            names: [...new Set(violated.map(withoutTotal))],
+            retryAfterMs: this.retryAfterMs,
+          }),
       "violated-policies": violated,
       violations: violated.map((limit) => ({ limit, kind: kinds.get(limit) })),
       retryAfterMs: finite(this.retryAfterMs),
-      statuses: showsAll ? this.statuses.map(statusJson) : this.#ownStatuses(),
+      statuses: showsAll ? this.statuses.map(statusJson) : this.#ownStatuses(policyOf),
     };
   }
 
-  #ownStatuses(): Record<string, unknown>[] {
+  /** The first level with a limit that counts the request: its limits are called by their names, as header fields call them. */
+  #nearestLevel(): number {
+    return Math.max(0, Math.min(...this.statuses.map(({ entityId }) => this.#levels.indexOf(entityId))));
+  }
+
+  #ownStatuses(policyOf: (status: Status) => string): Record<string, unknown>[] {
     return this.statuses.flatMap((status): Record<string, unknown>[] => {
       const resource = plainText(status.resource);
       if (status.entityId === this.#levels[0]) {
         return [{ ...statusJson(status), entityId: plainText(status.entityId), resource }];
       }
-      return status.exceeded ? [{ resource, limit: this.#policyOf(status), exceeded: true }] : [];
+      return status.exceeded ? [{ resource, limit: policyOf(status), exceeded: true }] : [];
     });
   }
 
-  #policyOf({ entityId, resource, limit }: Status): string {
-    const level = this.#levels.indexOf(entityId);
-    // The first status is of the resource that was asked for, unless only totals were; others stand in front of the name.
-    const isAsked = resource === this.statuses[0]?.resource && resource !== TOTAL_RESOURCE;
+  #policyOf({ entityId, resource, limit }: Status, nearest: number): string {
+    const level = this.#levels.indexOf(entityId) - nearest;
+    // The first status that is of no total is of the resource that was asked for; others stand in front of the name.
+    const isAsked = resource === this.statuses.find((status) => status.resource !== TOTAL_RESOURCE)?.resource;
     const name = isAsked ? limit : `${resource}/${limit}`;
     return levelName(name, level);
   }
@@ -300,6 +313,11 @@ interface Refused {
   readonly resource: string;
   readonly names: readonly string[];
   readonly retryAfterMs: number;
+}
+
+/** A total by its name alone: customers do not know what stands before it. */
+function withoutTotal(policy: string): string {
+  return policy.startsWith(`${TOTAL_RESOURCE}/`) ? policy.slice(TOTAL_RESOURCE.length + 1) : policy;
 }
 
 /** For the customer of whoever runs the limiter: names as the customer has them, times in words. */

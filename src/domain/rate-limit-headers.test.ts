@@ -75,7 +75,7 @@ function fieldsBySerializer(
   const policies: Item[] = [];
   const states: Item[] = [];
   for (const one of standings) {
-    const isOwn = one.resource === standings[0]?.resource && one.resource !== "*";
+    const isOwn = one.resource === standings.find(({ resource }) => resource !== "*")?.resource;
     const name = `${isOwn ? "" : `${one.resource}/`}${one.limit}${one.level === 0 ? "" : `^${one.level}`}`;
     policies.push([name, said({ q: one.capacity, qu: named.get(one.limit), w: seconds(one.windowMs) })]);
     states.push([name, said({ r: Math.max(0, one.available), t: resetOf(one) })]);

@@ -27,13 +27,13 @@ function fieldsOf(
   units: ReadonlyMap<string, string>,
   resetOf: (standing: LimitStanding) => number | undefined,
 ): Readonly<Record<string, string>> {
-  const [own] = standings;
-  if (own === undefined) return {};
+  if (standings.length === 0) return {};
+  const asked = standings.find(({ resource }) => resource !== TOTAL_RESOURCE)?.resource;
   let policies = "";
   let states = "";
   for (const standing of standings) {
     const { resource, limit, level, capacity, available, windowMs } = standing;
-    const isOwn = resource === own.resource && resource !== TOTAL_RESOURCE;
+    const isOwn = resource === asked;
     const name = quoted(isOwn && level === 0 ? limit : policyName(limit, level, isOwn ? undefined : resource));
     const unit = units.get(limit);
     const between = policies === "" ? "" : ", ";

@@ -18,7 +18,10 @@ export interface RateLimitHeaderOptions {
    * its end. `"both"`: all of them. Default: `"draft-10"`.
    */
   readonly headers?: "draft-10" | "legacy" | "both";
-  /** `"own"`: the limits of the entity that asked. `"all"`: those of its parents too, as `name^1`. Default: `"own"`. */
+  /**
+   * `"own"`: the limits of the entity that asked; if none of them counts the request, those of the nearest parent.
+   * `"all"`: those of all levels, a parent's as `name^1`. Default: `"own"`.
+   */
   readonly levels?: "own" | "all";
   /** The unit of a limit by its name, such as `{ tpm: "tokens" }`: the parameter `qu`. Default: none. */
   readonly units?: Readonly<Record<string, string>>;
@@ -77,13 +80,23 @@ export function headersOf(told: Lease | Refusal | LimiterError, form: HeaderForm
   if (told instanceof RateLimiterUnavailable) return { "retry-after": "1" };
   const position = positionOf(told);
   if (position === undefined) return {};
-  const isShown = form.levels === "all" || position.standings.every(({ level }) => level === 0);
-  const standings = isShown ? position.standings : position.standings.filter(({ level }) => level === 0);
-  const all = isShown ? position : { ...position, standings };
+  const standings = form.levels === "all" ? position.standings : nearestIn(position.standings);
+  const all = standings === position.standings ? position : { ...position, standings };
   if (form.headers === "draft-10" && position.refused === undefined) return grantHeaders(standings, form.units);
   const draft = form.headers === "legacy" ? {} : draftFields(all, form.units);
   const legacy = form.headers === "draft-10" ? {} : legacyFields(all);
   return { ...draft, ...legacy, ...retryAfter(position.refused?.retryAfterMs) };
+}
+
+/**
+ * The limits of whoever asked; where none of them counts the request, those of the nearest level above that do. They are shown as
+ * its own: for a key without limits, those of its customer are the limits.
+ */
+function nearestIn(standings: readonly LimitStanding[]): readonly LimitStanding[] {
+  if (standings.every(({ level }) => level === 0)) return standings;
+  const nearest = Math.min(...standings.map(({ level }) => level));
+  const shown = standings.filter(({ level }) => level === nearest);
+  return nearest === 0 ? shown : shown.map((standing) => ({ ...standing, level: 0 }));
 }
 
 /** All that header fields are made of. */

@@ -14,7 +14,7 @@ import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Answer, answerOf, fieldsOf, keyMissing } from "./answer.ts";
 import { keyOfAddress } from "./client-address.ts";
 import { tellDegraded } from "./degraded.ts";
-import { type CheckedOptions, oneOfEach, type RequestOutcome } from "./options.ts";
+import { type CheckedOptions, costOf, type RequestOutcome } from "./options.ts";
 import { RequestLease } from "./request-lease.ts";
 
 type Fields = Readonly<Record<string, string>>;
@@ -179,7 +179,7 @@ export class Gate<In> {
     const { resource: named, limits: listed, consume: given, leavePercent: left } = this.#options;
     const resource = typeof named === "function" ? resourceOf(await named(input)) : named;
     const limits = typeof listed === "function" ? await listed(input) : listed;
-    const consume = typeof given === "function" ? await given(input) : (given ?? oneOfEach(limits ?? []));
+    const consume = typeof given === "function" ? await given(input) : (given ?? costOf(limits));
     const leavePercent = typeof left === "function" ? await left(input) : left;
     return requestOf(entityId, { resource, limits, consume, leavePercent });
   }

@@ -64,8 +64,7 @@ export function decoratedOptions(
 /** Options of which some are given elsewhere. */
 export function checkPart(options: NestRateLimitOptions<never>): void {
   const isObject = typeof options === "object" && options !== null;
-  const cost = isObject && (options.limits ?? options.consume) === undefined ? { consume: { requests: 1 } } : {};
-  checkOptions(isObject ? { limiter: ELSEWHERE, ...cost, ...options } : options, []);
+  checkOptions(isObject ? { limiter: ELSEWHERE, ...options } : options, []);
 }
 
 /** Stands for the limiter that is given elsewhere. */

@@ -71,7 +71,7 @@ export interface RateLimitOptions<In> {
   readonly resource?: string | ((input: In) => MaybePromise<string>);
   /** The limits, in place of the stored ones. Default: the stored limits. */
   readonly limits?: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>);
-  /** Whole tokens by measure. Default: 1 of each measure of `limits`; without `limits` it must be given. */
+  /** Whole tokens by measure. Default: 1 of each measure of `limits`; without `limits`, `{ requests: 1 }`. */
   readonly consume?: Tokens | ((input: In) => MaybePromise<Tokens>);
   /**
    * How many percent of every hard limit must be left after the request, from 0 to 99: what is kept for requests that
@@ -93,7 +93,10 @@ export interface RateLimitOptions<In> {
   readonly giveBackOn?: readonly ("error" | "disconnect")[] | ((outcome: RequestOutcome) => MaybePromise<boolean>);
   /** Which header fields answers have; `false`: none but `Retry-After`. Default: `"draft-10"`. */
   readonly headers?: "draft-10" | "legacy" | "both" | false;
-  /** Whose limits stand in header fields and bodies: the caller's own, or those of its parents too. Default: `"own"`. */
+  /**
+   * Whose limits stand in header fields and bodies. `"own"`: the caller's; if none of them counts the request, those of
+   * the nearest parent. `"all"`: those of all levels. Default: `"own"`.
+   */
   readonly levels?: "own" | "all";
   /** The unit of a limit by its name, for the parameter `qu`: `{ tpm: "tokens" }`. Default: none. */
   readonly units?: Readonly<Record<string, string>>;
@@ -165,27 +168,21 @@ export function checkOptions<In>(options: RateLimitOptions<In>, further: readonl
   const form = checkHeaderOptions({ levels, units, ...(headers === false ? {} : { headers: headers ?? "draft-10" }) });
   const checkedLimits = typeof limits === "function" || limits === undefined ? limits : checkLimits(limits, ANY_CRON);
   if (typeof consume !== "function" && consume !== undefined) amountsOf(consume, "consume");
-  if (limits === undefined && consume === undefined) {
-    throw new ValidationError(
-      "consume_missing",
-      "The options of rateLimit have neither limits nor consume, so it is not known what a request costs; " +
-        "give consume, as in { rpm: 1 }.",
-    );
-  }
   return {
     ...{ limiter, key, skip, onUnavailable, onRefused, onClosed, levels, shadow, limits: checkedLimits },
     leavePercent: leavePercent === 0 ? undefined : leavePercent,
     ...(wait === undefined ? {} : { wait }),
     resource: typeof resource === "function" ? resource : resourceOf(resource),
-    consume: consume ?? (typeof checkedLimits === "object" ? oneOfEach(checkedLimits) : undefined),
+    consume: consume ?? (typeof checkedLimits === "function" ? undefined : costOf(checkedLimits)),
     givesBackOn: givesBackOn(options.giveBackOn ?? ["error"]),
     hearsOfLeaving: options.giveBackOn !== undefined || onClosed !== undefined,
     form: headers === false ? undefined : form,
   } as CheckedOptions<In>;
 }
 
-/** What a request costs that says nothing of it. */
-export function oneOfEach(limits: readonly Limit[]): Tokens {
+/** What a request costs if nothing is said of it: by stored limits one request, as in every acquire. */
+export function costOf(limits: readonly Limit[] | undefined): Tokens {
+  if (limits === undefined) return { requests: 1 };
   return Object.fromEntries(measuresOf(limits).map((measure) => [measure, 1]));
 }
 

@@ -81,6 +81,20 @@ for (const front of FRONTS) {
       assert.deepEqual(seen, [{ rpm: 1, tpm: 10 }, true, { rpm: 1, tpm: 10 }, true]);
     });
 
+    test("by stored limits a request costs one, and is told its customer's limits where it has none", async (t) => {
+      const { limiter, ask } = await started(t, front, { limits: undefined, consume: undefined } as never);
+      await limiter.createEntity({ id: "acme" });
+      await limiter.createEntity({ id: "key-1", parentId: "acme" });
+      await limiter.setLimits("acme", [Limit.perMinute("rpm", 1, { counts: "requests" })]);
+      const granted = await ask();
+      assert.deepEqual([granted.status, granted.headers.get("ratelimit")], [200, '"rpm";r=0;t=60']);
+      await granted.text();
+      const refused = await ask();
+      assert.deepEqual([refused.status, refused.headers.get("ratelimit")], [429, '"rpm";r=0;t=60']);
+      const { detail } = (await refused.json()) as { readonly detail: string };
+      assert.equal(detail, "Rate limit exceeded for key-1 on http: rpm; retry in 1 minute.");
+    });
+
     test("an adjustment from below the handler is charged", async (t) => {
       const { ask, left, ends } = await started(t, front, {}, async () => {
         await new Promise((resolve) => setImmediate(resolve));

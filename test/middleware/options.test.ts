@@ -22,7 +22,6 @@ const makers: readonly [string, (options: never) => unknown][] = [
 const WRONG: readonly [options: Record<string, unknown>, code: string, words: RegExp][] = [
   [{ limiter: undefined }, "limiter_invalid", /limiter is undefined; give a RateLimiter/],
   [{ limiter: {} }, "limiter_invalid", /give a RateLimiter, a LimiterClient/],
-  [{ limits: undefined }, "consume_missing", /neither limits nor consume/],
   [{ limits: [] }, "limits_empty", /empty/],
   [{ limits: "rpm" }, "limits_invalid", /must be a list/],
   [{ limits: [...limits, ...limits] }, "limit_duplicate", /twice/],

@@ -37,6 +37,28 @@ test("a lease tells what is left of the own limits, and of the parents' only whe
   assert.deepEqual(Object.keys(rateLimitHeaders(lease, { headers: "both" })).length, 5);
 });
 
+test("a key without limits of its own is told those of its customer, by their names, granted and refused", async () => {
+  const { limiter } = await opened();
+  await limiter.createEntity({ id: "beta" });
+  await limiter.createEntity({ id: "team", parentId: "beta" });
+  await limiter.createEntity({ id: "key-2", parentId: "team" });
+  await limiter.setLimits("beta", [Limit.perMinute("rpm", 2)], { resource: "api" });
+  await limiter.setTotals("team", [Limit.perMinute("day", 50, { counts: "rpm" })]);
+  const bare = { entityId: "key-2", resource: "api", consume: { rpm: 2 } };
+  const policy = { "ratelimit-policy": '"*/day";q=50;w=60' };
+  assert.deepEqual(rateLimitHeaders(await limiter.acquire(bare)), { ...policy, ratelimit: '"*/day";r=48;t=3' });
+  const error = await limiter.acquire(bare).catch((thrown: unknown) => thrown);
+  assert.ok(error instanceof RateLimitExceeded);
+  assert.deepEqual(rateLimitHeaders(error), { ...policy, ratelimit: '"*/day";r=48', "retry-after": "60" });
+  assert.deepEqual(error.toProblem()["violated-policies"], ["rpm^1"]);
+  await limiter.deleteTotals("team");
+  const alone = await limiter.acquire(bare).catch((thrown: unknown) => thrown);
+  assert.ok(alone instanceof RateLimitExceeded);
+  const told = { "ratelimit-policy": '"rpm";q=2;w=60', ratelimit: '"rpm";r=0;t=60', "retry-after": "60" };
+  assert.deepEqual(rateLimitHeaders(alone), told);
+  assert.match(String(alone.toProblem().detail), /^Rate limit exceeded for key-2 on api: rpm; retry in 1 minute/);
+});
+
 test("a refusal has Retry-After and a wait only for what stood in the way, as a value and as an error", async () => {
   const { limiter } = await opened();
   await limiter.acquire(request);
