@@ -152,13 +152,15 @@ export class Declarations {
   }
 
   #alias(name: string, node: ts.TypeAliasDeclaration): Pick<Declared, "code" | "mentions"> {
-    const text = isComputed(node.type)
-      ? this.#checker.typeToString(
-          this.#checker.getTypeAtLocation(node.type),
-          undefined,
-          ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.InTypeAlias,
-        )
-      : this.#text.withComments(node.type);
+    const text =
+      this.#text.wordsIn(node.type) ??
+      (isComputed(node.type)
+        ? this.#checker.typeToString(
+            this.#checker.getTypeAtLocation(node.type),
+            undefined,
+            ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.InTypeAlias,
+          )
+        : this.#text.withComments(node.type));
     return { code: `type ${name} = ${text.replace(/^\|\s*/, "")}`, mentions: this.#text.mentionsOf(node.type) };
   }
 

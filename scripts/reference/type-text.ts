@@ -51,6 +51,18 @@ export class TypeText {
     return line.length <= 110 ? line : `${head}(\n  ${parameters.join(",\n  ")},\n)${answer}`;
   }
 
+  /** `(typeof LIST)[number]`: the words of the list. The program has no library with arrays, and takes them for `any`. */
+  wordsIn(node: ts.TypeNode): string | undefined {
+    const of = ts.isIndexedAccessTypeNode(node) ? node.objectType : undefined;
+    const query = of !== undefined && ts.isParenthesizedTypeNode(of) ? of.type : of;
+    if (query === undefined || !ts.isTypeQueryNode(query)) return undefined;
+    const list = this.#checker.getSymbolAtLocation(query.exprName)?.valueDeclaration;
+    const value = list !== undefined && ts.isVariableDeclaration(list) ? list.initializer : undefined;
+    const array = value !== undefined && ts.isAsExpression(value) ? value.expression : undefined;
+    if (array === undefined || !ts.isArrayLiteralExpression(array)) return undefined;
+    return array.elements.map((each) => each.getText()).join(" | ");
+  }
+
   /** The exported types that are named in it. */
   mentionsOf(node: ts.Node): readonly ts.Symbol[] {
     const found = new Set<ts.Symbol>();

@@ -48,6 +48,15 @@ export function windowText(window: UsageRequest["window"], startMs: number): str
   return window === "daily" ? iso.slice(0, 10) : iso.slice(0, 16).replace("T", " ");
 }
 
+/** What was used, and what shadow limits would have refused of it. */
+export function usedText(
+  counters: Readonly<Record<string, number>>,
+  wouldRefuse: Readonly<Record<string, number>>,
+): string {
+  const refused = Object.entries(wouldRefuse).map(([limit, requests]) => `${limit}=${requests}`);
+  return `${countersText(counters)}${refused.length === 0 ? "" : ` (would refuse ${refused.join(" ")})`}`;
+}
+
 export function countersText(counters: Readonly<Record<string, number>>): string {
   return Object.entries(counters)
     .map(([limit, tokens]) => `${limit}=${tokensText(limit, tokens)}`)

@@ -225,7 +225,7 @@ export class RateLimitExceeded extends LimiterError {
     const names = violations.map((status) =>
       status.entityId === entityId ? status.limit : `${status.entityId}:${status.limit}`,
     );
-    super("rate_limit_exceeded", sentence({ entityId, resource, names, retryAfterMs: refusal.retryAfterMs }));
+    super("rate_limit_exceeded", sentence({ entityId, resource, names, retryAfterMs: refusal.retryAfterMs }, String));
     this.statuses = refusal.statuses;
     this.violations = violations;
     this.primary = refusal.primary;
@@ -272,11 +272,10 @@ export class RateLimitExceeded extends LimiterError {
       title: "Request cannot be satisfied as assigned quota has been exceeded",
       detail: showsAll
         ? this.message
-        : customerSentence({
-            ...own,
-            names: [...new Set(violated.map(withoutTotal))],
-            retryAfterMs: this.retryAfterMs,
-          }),
+        : sentence(
+            { ...own, names: [...new Set(violated.map(withoutTotal))], retryAfterMs: this.retryAfterMs },
+            plainText,
+          ),
       "violated-policies": violated,
       violations: violated.map((limit) => ({ limit, kind: kinds.get(limit) })),
       retryAfterMs: finite(this.retryAfterMs),
@@ -320,22 +319,11 @@ function withoutTotal(policy: string): string {
   return policy.startsWith(`${TOTAL_RESOURCE}/`) ? policy.slice(TOTAL_RESOURCE.length + 1) : policy;
 }
 
-/** For the customer of whoever runs the limiter: names as the customer has them, times in words. */
-function customerSentence(refused: Refused): string {
-  return sentenceOf(refused, plainText, `retry in ${waitWords(refused.retryAfterMs)}`);
-}
-
-/** For logs. */
-function sentence(refused: Refused): string {
-  return sentenceOf(refused, String, `retry after ${refused.retryAfterMs} ms`);
-}
-
-function sentenceOf(
-  { entityId, resource, names, retryAfterMs }: Refused,
-  textOf: (name: string) => string,
-  wait: string,
-): string {
-  const when = Number.isFinite(retryAfterMs) ? wait : "it will not fit in the foreseeable future";
+/** `textOf`: for customers, names as they were before they were encoded; for logs, as they are stored. */
+function sentence({ entityId, resource, names, retryAfterMs }: Refused, textOf: (name: string) => string): string {
+  const when = Number.isFinite(retryAfterMs)
+    ? `retry in ${waitWords(retryAfterMs)}`
+    : "it will not fit in the foreseeable future";
   const where = resource === TOTAL_RESOURCE ? "over all resources" : `on ${textOf(resource)}`;
   return `Rate limit exceeded for ${textOf(entityId)} ${where}: ${names.join(", ")}; ${when}.`;
 }

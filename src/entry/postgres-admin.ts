@@ -1,9 +1,10 @@
 import { addressOf, nameOf } from "../adapters/postgres/address.ts";
 import { Connection } from "../adapters/postgres/connection.ts";
-import { type GrantedRoles, grants } from "../adapters/postgres/grants.ts";
+import { grants, quoted } from "../adapters/postgres/grants.ts";
 import { inspectSchema, type SchemaInspection, schemasOfOurs, serverNow } from "../adapters/postgres/inspect.ts";
 import { schemaVersion } from "../adapters/postgres/migrations.ts";
 import { openPools } from "../adapters/postgres/pools.ts";
+import type { GrantedRoles } from "../adapters/postgres/rights.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 
 /** Which server and schema, and how long a statement may take. */
@@ -46,6 +47,11 @@ export function inspectPostgres(asked: AskedSchema): Promise<PostgresInspection>
     const { host, ssl } = addressOf(asked.url);
     return { ...found, aheadMs, isLocal: isLocalHost(host), isVerified: ssl.startsWith("verify-") };
   });
+}
+
+/** The name of a role as SQL has it. */
+export function roleName(role: string): string {
+  return quoted(role);
 }
 
 /** The statements that give roles their rights on a schema. */

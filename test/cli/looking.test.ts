@@ -71,4 +71,8 @@ test("explain says what a shadow would have refused in this hour, and acquire an
   assert.match(stdout, /^tpd of key-1 {2}shadow {2}would have refused 2 of 3 this hour$/m);
   assert.match((await run("explain key-1 gpt-4")).stdout, /any tpd \(only measured\)/);
   assert.match((await run("usage summary -e key-1")).stdout, /wouldRefuse +tpd=2/);
+  for (const asked of ["usage totals", "usage list"]) {
+    const { stdout } = await run(asked);
+    assert.match(stdout.replace(/\s+/g, " "), /rpm=3 tpd=700 \(would refuse tpd=2\)/);
+  }
 });

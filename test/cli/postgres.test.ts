@@ -164,7 +164,8 @@ await describeServers("the command line on PostgreSQL", (start) => {
     const { stdout, stderr } = await here(["init", "--grants", "--store", offline]);
     assert.equal(stderr, "");
     assert.doesNotMatch(stdout, /hunter2|nobody/);
-    for (const role of ["acquire", "admin", "read"]) assert.match(stdout, new RegExp(`TO "zae_limiter_${role}";`));
+    for (const role of ["acquire", "admin", "read"])
+      assert.match(stdout, new RegExp(`-- +CREATE ROLE "zae_limiter_${role}" LOGIN;[^]*TO "zae_limiter_${role}";`));
     const roles = { acquire: `web_${schema}`, admin: `ops_${schema}`, read: `see_${schema}` };
     for (const role of Object.values(roles)) {
       await admin.query(`CREATE ROLE ${role} LOGIN`);
@@ -189,10 +190,10 @@ await describeServers("the command line on PostgreSQL", (start) => {
     };
     assert.deepEqual([await never(roles.read), await never(roles.acquire)], [[true], [undefined]]);
     for (const [args, role, right] of [
-      [["entity", "create", "key-2"], roles.acquire, /commit_1/],
-      [["entity", "create", "key-2"], roles.read, /commit_1/],
-      [["acquire", "key-1", "gpt-4", "-c", "rpm=1"], roles.read, /take_1/],
-      [["audit", "list"], roles.acquire, /audit/],
+      [["entity", "create", "key-2"], roles.acquire, /commit_1.* of its roles, admin has it\./],
+      [["entity", "create", "key-2"], roles.read, /commit_1.* admin has it\./],
+      [["acquire", "key-1", "gpt-4", "-c", "rpm=1"], roles.read, /take_1.* acquire and admin have it\./],
+      [["audit", "list"], roles.acquire, /audit.* admin and read have it\./],
     ] as const) {
       const { error } = await json([...args, ...as(role)], 3);
       assert.equal(error.code, "access_denied", error.message);

@@ -127,13 +127,13 @@ test("every error code that the source can throw is explained, and no other", ()
   assert.deepEqual([...explained].sort(), [...thrown].sort());
 });
 
-test("every call of the API in short is there", async () => {
+test("every call of the API in short is there, and every call is in the API in short", async () => {
   const limiter = await api.RateLimiter.open({ store: "memory" });
   const limits = [api.Limit.perMinute("rpm", 1)];
   const lease = await limiter.acquire({ entityId: "key-1", resource: "api", limits, consume: { rpm: 1 } });
-  await limiter.close();
   const places: Readonly<Record<string, object>> = { RateLimiter: api.RateLimiter, Limit: api.Limit, lease };
-  const rows = [...read("docs/reference/api-in-short.md").matchAll(/^\| (`[^|]+) \|/gm)].map(([, cell = ""]) => cell);
+  const page = read("docs/reference/api-in-short.md");
+  const rows = [...page.matchAll(/^\| (`[^|]+) \|/gm)].map(([, cell = ""]) => cell);
   const calls = rows
     .filter((cell) => !cell.endsWith(" of every limit"))
     .flatMap((cell) => [...cell.matchAll(/`([A-Za-z.]+)[^`]*`/g)].map(([, name = ""]) => name));
@@ -143,6 +143,28 @@ test("every call of the API in short is there", async () => {
     return second === undefined ? !(first in limiter) && !(first in api) : !(second in (places[first] ?? {}));
   });
   assert.deepEqual(missing, []);
+  const reference = read("docs/reference/library.md");
+  const methods = [...reference.matchAll(/^(?:limiter|lease|Limit|RateLimiter)\.(\w+)/gm)].map(([, name = ""]) => name);
+  const functions = Object.keys(api).filter((name) => /^[a-z]/.test(name));
+  // The message of an unknown name has the known ones.
+  const wrong: readonly (() => unknown)[] = [
+    () => api.Limit.quota("day", 1, { x: 1 } as never),
+    () => api.Limit.concurrent("slots", 1, { x: 1 } as never),
+    () => limiter.acquire({ x: 1 } as never),
+  ];
+  const known: string[] = [];
+  for (const call of wrong) {
+    await assert.rejects(
+      async () => call(),
+      ({ message }: Error) => known.push(...(/; known: (.*)\.$/.exec(message)?.[1] ?? "").split(", ")) > 0,
+    );
+  }
+  const words = new Set(page.match(/\w+/g));
+  assert.ok(methods.length > 80, `only ${methods.length} methods were found`);
+  assert.deepEqual(
+    [...methods, ...functions, ...known].filter((name) => !words.has(name)),
+    [],
+  );
 });
 
 test("every name in the glossary is in the code, and every word stands there once", () => {
@@ -267,5 +289,7 @@ function identifiersOf(source: string): string[] {
 /** Codes given to the constructors of our errors, and those that rules carry until they are. */
 function codesIn(source: string): string[] {
   const given = /(?:new (?:[A-Z]\w*Error|LeaseClosed|StoreRefused)\(|\bsuper\(|\bcode:)\s*"([a-z_]+)"/g;
-  return [...source.matchAll(given)].map(([, code = ""]) => code);
+  const codes = [...source.matchAll(given)].map(([, code = ""]) => code);
+  // The client leaves the end of the code to a function.
+  return [...codes, ...[...source.matchAll(/\binvalid\("([a-z_]+)", "/g)].map(([, code = ""]) => `${code}_invalid`)];
 }

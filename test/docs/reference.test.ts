@@ -33,6 +33,7 @@ test("docs/reference/library*.md say what the doc comments say", () => {
   assert.deepEqual(there.sort(), [...library.keys()].sort());
   for (const [path, text] of library) {
     assert.equal(read(`docs/reference/${path}`), text, `${path}: run \`node scripts/library-reference.ts\``);
+    assert.doesNotMatch(text, /^type \w+ = any;$/m, path);
   }
 });
 

@@ -61,7 +61,7 @@ test("who has totals only reads them as totals, granted and refused", async (t) 
   assert.equal(refused.status, 429);
   assert.match(refused.headers.get("ratelimit") ?? "", /^"\*\/usd";r=0/);
   assert.deepEqual(refused.body["violated-policies"], ["*/usd"]);
-  assert.match(refused.body.detail, /^Rate limit exceeded for broke over all resources: usd; retry after /);
+  assert.match(refused.body.detail, /^Rate limit exceeded for broke over all resources: usd; retry in /);
 });
 
 test("totals of an entity, a plan and everybody", async (t) => {

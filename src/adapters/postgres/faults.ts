@@ -1,4 +1,5 @@
 import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+import { rolesWith } from "./rights.ts";
 import { tlsFault } from "./tls.ts";
 
 /**
@@ -69,6 +70,13 @@ export function leavesConnection(error: unknown): boolean {
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P|25006)/.test(code) && isPlainError(error);
 }
 
+/** The narrow roles do not all have each right: who was granted one of them needs another. */
+function rightsRemedy(roles: readonly string[]): string {
+  const which =
+    roles.length === 0 ? "" : `; of its roles, ${roles.join(" and ")} ${roles.length === 1 ? "has" : "have"} it`;
+  return `Grant it as \`zae-limiter init --grants\` prints${which}.`;
+}
+
 /** An error for a caller: of the driver's own none gets out as it is, for its text may have parts of an address. */
 export function thrownFor(error: unknown, name: string): unknown {
   if (error instanceof LimiterError) return error;
@@ -88,7 +96,7 @@ export function thrownFor(error: unknown, name: string): unknown {
     case "rights":
       return new LimiterError(
         "access_denied",
-        `A right is missing on ${name} (${why}). Grant it as \`zae-limiter init --grants\` prints.`,
+        `A right is missing on ${name} (${why}). ${rightsRemedy(rolesWith(why))}`,
         options,
       );
     case "missing":

@@ -1,26 +1,5 @@
 import { inSchema } from "./connection.ts";
-import { SCHEMA_PARTS } from "./schema.ts";
-
-/** Roles of the database, by what they may do. Absent: nothing is granted to such a role. */
-export interface GrantedRoles {
-  /** Takes, settles, keeps leases; cannot change limits. */
-  readonly acquire?: string;
-  /** Everything but making the schema. */
-  readonly admin?: string;
-  /** Reads everything. */
-  readonly read?: string;
-}
-
-/** The functions that roles may call, with their arguments. */
-export function executedBy(roles: readonly ("acquire" | "admin")[]): readonly string[] {
-  const functions = SCHEMA_PARTS.flatMap((part) => part.functions);
-  return functions.filter(({ role }) => role !== "inner" && roles.includes(role)).map(({ name }) => name);
-}
-
-/** The tables that whoever takes reads. */
-export function readByAcquire(): readonly string[] {
-  return ["meta", ...SCHEMA_PARTS.flatMap((part) => part.readByTakes)];
-}
+import { executedBy, type GrantedRoles, readByAcquire } from "./rights.ts";
 
 /** The statements that give roles their rights, for the owner of the schema. */
 export function grants(schema: string, { acquire, admin, read }: GrantedRoles): readonly string[] {
@@ -45,6 +24,7 @@ export function grants(schema: string, { acquire, admin, read }: GrantedRoles): 
   }
 }
 
-function quoted(role: string): string {
+/** The name of a role as SQL has it. */
+export function quoted(role: string): string {
   return `"${role.replaceAll('"', '""')}"`;
 }

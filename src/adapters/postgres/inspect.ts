@@ -1,5 +1,5 @@
 import type { Connection, Row } from "./connection.ts";
-import { executedBy, readByAcquire } from "./grants.ts";
+import { executedBy, readByAcquire } from "./rights.ts";
 
 /** A server and a schema as they are found, for `doctor`. */
 export interface SchemaInspection {

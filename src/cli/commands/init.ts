@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import type { GrantedRoles } from "../../adapters/postgres/grants.ts";
+import type { GrantedRoles } from "../../adapters/postgres/rights.ts";
 import { NotFoundError } from "../../domain/errors.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
@@ -109,13 +109,13 @@ async function printGrants(context: CommandContext, options: InitOptions, target
   const { acquireRole: acquire, adminRole: admin, readRole: read } = options;
   const given = Object.entries({ acquire, admin, read }).filter(([, role]) => role !== undefined);
   const roles = given.length === 0 ? ROLES_DEFAULT : (Object.fromEntries(given) as GrantedRoles);
-  const { grantsFor } = await import("../../entry/postgres-admin.ts");
+  const { grantsFor, roleName } = await import("../../entry/postgres-admin.ts");
   const statements = grantsFor(target.schema, roles);
-  const names = Object.values(roles).join(", ");
   await printValue(context, options, { store: target.name, roles, statements }, () =>
     [
-      `-- Rights on the schema ${target.schema}, for its owner to grant. The roles must exist: ${names}.`,
-      "-- After an upgrade of the schema, grant them again.",
+      `-- Rights on the schema ${target.schema}, for its owner to grant. After an upgrade of the schema, grant them again.`,
+      "-- The roles must exist. Whoever may create roles can do so:",
+      ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${roleName(role)} LOGIN;`),
       ...statements,
       "",
     ].join("\n"),

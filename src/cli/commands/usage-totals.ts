@@ -4,7 +4,7 @@ import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
-import { countersText, type UsageOptions, usageOptions, usageRequest } from "../usage-options.ts";
+import { type UsageOptions, usageOptions, usageRequest, usedText } from "../usage-options.ts";
 import { choiceOf } from "../values.ts";
 
 interface UsageTotalsOptions extends UsageOptions {
@@ -32,7 +32,7 @@ export const usageTotals: CommandFile<UsageTotalsOptions> = {
       const draw = tableOf<UsageTotal>(context, options, [
         { title: by.toUpperCase(), text: ({ entityId, resource }) => entityId ?? resource ?? "" },
         { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },
-        { title: "TOKENS", text: ({ total }) => countersText(total), flexible: true },
+        { title: "TOKENS", text: ({ total, wouldRefuse }) => usedText(total, wouldRefuse), flexible: true },
       ]);
       await printValue(context, options, { items }, () =>
         items.length === 0 ? "No usage in that time.\n" : draw(items),
