@@ -4,9 +4,8 @@ import { overdrawnOf } from "../domain/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { byPeriod, isOfOnePeriod, isSlotPin, type SlotPin, type Ticket } from "../domain/give-back.ts";
 import { holdMsOf } from "../domain/kinds/concurrent.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
 import { levelName } from "../domain/level-names.ts";
-import { isHard, type Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limit.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Held, TakenAnswer } from "../ports/bucket-store.ts";
@@ -85,14 +84,6 @@ export function hasSlots(part: LeasePart): boolean {
   const { taken } = part;
   for (let i = 0; i < taken.length; i++) if (isOfSlots((taken[i] as TakenAnswer).ticket)) return true;
   return false;
-}
-
-/** Whether the limits that it was taken under are such that it may take slots that can be lost. */
-export function mayTakeHardSlots({ demands }: LeasePart): boolean {
-  return demands.some(({ link, bypass }) => {
-    const { isBeyondRates, limits } = link.charged;
-    return !bypass && isBeyondRates && limits.some((limit) => isHard(limit) && rulesOf(limit).holdsSlots);
-  });
 }
 
 /** What was taken from one bucket, and what gives it back. */

@@ -9,7 +9,7 @@ import { allDone } from "./all-done.ts";
 import type { LeaseCore, LeaseMaker } from "./lease-core.ts";
 import { LeaseHolds, type SlotHolder } from "./lease-holds.ts";
 import { closed } from "./lease-ledger.ts";
-import { type LeasePart, mayTakeHardSlots, shortestHoldMs } from "./lease-part.ts";
+import { type LeasePart, shortestHoldMs } from "./lease-part.ts";
 import { LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
@@ -86,12 +86,12 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 
   /**
-   * The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. Of a lease that has
-   * slots of hard limits, or comes to have some, it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their
-   * time after the last renewal.
+   * Aborted with the signal of the request. Pass it on: `fetch(url, { signal })`. Of a lease that has slots of hard limits, or comes to
+   * have some, it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their time after the last renewal.
    */
   get signal(): AbortSignal {
-    const holds = this.#mayLoseSlots() ? this.#holds() : undefined;
+    // A limit may hold slots that held none when this lease was taken, so whoever asks has the signal that hears of them.
+    const holds = this.#holds();
     if (holds !== undefined) return holds.signal(this.core.signal);
     // Not one for all leases: who listens to it and never stops would be kept for ever.
     this.core.signal ??= new AbortController().signal;
@@ -208,11 +208,6 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   /** Undefined where it holds no slots. */
   #holdsOfSlots(): LeaseHolds | undefined {
     return this.core.holds !== undefined || this.#holders.some((one) => one.mayHoldSlots()) ? this.#holds() : undefined;
-  }
-
-  /** Whether it has slots, or the limits that it was taken under may give it some that can be lost. */
-  #mayLoseSlots(): boolean {
-    return this.#holders.some(({ mayHoldSlots, part }) => mayHoldSlots() || mayTakeHardSlots(part));
   }
 
   get #holders(): readonly SlotHolder[] {
