@@ -4,6 +4,7 @@ import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
 import { heldMilli } from "../../src/domain/holds.ts";
 import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
 import { rulesOf } from "../../src/domain/kinds/table.ts";
+import { withoutShadowed } from "../../src/domain/shadow.ts";
 import type { BucketStore, Claim, Held, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
@@ -30,15 +31,15 @@ export class SlotJudge {
     this.problem ??= problem;
   }
 
-  /** A bucket after a call was applied. */
-  look(id: string, state: BucketState, after: string): void {
+  /** A bucket after a call was applied, with the names of limits that it took from. */
+  look(id: string, state: BucketState, after: string, taken: readonly string[] = []): void {
     for (const { name, limit, terms, tokensMilli, slices, quota } of state.limits) {
       if (!rulesOf(limit).holdsSlots) continue;
       const tell = (problems: readonly string[]) => {
         for (const problem of problems) this.found(`of ${name} (${id}) ${problem}, after ${after}`);
       };
       tell(balanceProblems(tokensMilli, terms.capacityMilli, slices));
-      if (after === "take") tell(takenProblems(tokensMilli));
+      if (taken.includes(name)) tell(takenProblems(tokensMilli));
       const begun = { resets: quota?.resets ?? 0, epochMs: state.epochMs };
       const live = this.told.flatMap((told) => told.liveIn(id, name, begun));
       tell(coverProblems(slices, live));
@@ -97,17 +98,22 @@ function noteTaken(claims: readonly Claim[], reply: Exclude<TakeReply, "stale">,
 /** The store itself: the judge looks at each bucket that a call has changed. */
 export function judged(store: Store, judge: SlotJudge): Store {
   return withBuckets(store, (buckets) => {
-    const look = async (of: readonly Pick<Held, "bucket">[], after: string) => {
+    const look = async (
+      of: readonly Pick<Held, "bucket">[],
+      after: string,
+      taken: readonly (readonly string[])[] = [],
+    ) => {
       const states = await buckets.read(of.map(({ bucket }) => bucketKey(bucket.entityId, bucket.resource)));
       for (const [i, state] of states.entries())
-        if (state !== undefined) judge.look(of[i]?.bucket.id ?? "", state, after);
+        if (state !== undefined) judge.look(of[i]?.bucket.id ?? "", state, after, taken[i]);
     };
     return overriding(withoutShortcuts(buckets), {
       take: async (claims, context) => {
         const reply = await buckets.take(claims, context);
         const isTaken = reply !== "stale" && reply.every(({ kind }) => kind === "taken");
         if (isTaken) lasting(claims, reply, context.nowMs, judge);
-        await look(claims, isTaken ? "take" : "a refusal");
+        if (isTaken) await look(claims, "take", takenOf(claims, reply));
+        else await look(claims, "a refusal");
         return reply;
       },
       credit: async (held, amounts, context) => {
@@ -127,6 +133,15 @@ export function judged(store: Store, judge: SlotJudge): Store {
         return reply;
       },
     });
+  });
+}
+
+/** Names of the limits that each claim took from. Another may be overdrawn by a change, and a shadow that is passes the claim by. */
+function takenOf(claims: readonly Claim[], reply: Exclude<TakeReply, "stale">): readonly (readonly string[])[] {
+  return reply.map((answer, i) => {
+    if (answer.kind !== "taken") return [];
+    const taken = withoutShadowed(claims[i]?.take ?? [], answer.ticket.shadowed);
+    return taken.filter(({ milli }) => milli > 0).map(({ limit }) => limit);
   });
 }
 

@@ -7,6 +7,7 @@ import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { without } from "../simulation/code-mutants.ts";
+import type { ToldHold } from "../simulation/slot-rules.ts";
 import { judged, SlotJudge, ToldHolds, told, withBuckets } from "./slot-judge.ts";
 
 // Limiters of several processes hold slots at two levels while answers are lost, clocks are off, processes die, and limits are changed.
@@ -31,21 +32,31 @@ interface Process {
   readonly told: ToldHolds;
 }
 
+/**
+ * What a world is. `exact`: nothing but requests happens and nothing is lost; of those that are `drawn` one in four is so. `changing`:
+ * limits change and are reset while bodies run that take slots later, or again.
+ */
+export type SlotWorldKind = "drawn" | "exact" | "changing";
+
 /** Plays one world; answers the first thing that is wrong. */
-/** `isExact`: the world is one in which nothing but requests happens and nothing is lost; otherwise one in four is. */
 export function playSlotWorld(
   seed: number,
   open: OpenStore,
   spoiled?: Spoiled,
-  isExact = false,
+  kind: SlotWorldKind = "drawn",
 ): Promise<string | undefined> {
-  return new SlotWorld(seed, open, spoiled, isExact).play();
+  return new SlotWorld(seed, open, spoiled, kind).play();
 }
+
+/** A body that is told late stops so much later than its slots end: clocks are off, and a renewal may be under way. */
+const STOPS_WITHIN_MS = 2_000;
 
 class SlotWorld {
   readonly #random: SeededRandom;
   /** Of the limiters. */
   readonly #chance: SeededRandom;
+  /** Of what only changing worlds have. */
+  readonly #changing: SeededRandom | undefined;
   readonly #clock = new SimulatedClock(T0);
   readonly #open: OpenStore;
   readonly #spoiled: Spoiled;
@@ -62,14 +73,15 @@ class SlotWorld {
   #charged = 0;
   #isOver = false;
 
-  constructor(seed: number, open: OpenStore, spoiled: Spoiled = (buckets) => buckets, isExact: boolean) {
+  constructor(seed: number, open: OpenStore, spoiled: Spoiled = (buckets) => buckets, kind: SlotWorldKind) {
     this.#random = new SeededRandom(seed);
     this.#chance = new SeededRandom(seed + 2 ** 40);
+    this.#changing = kind === "changing" ? new SeededRandom(seed + 2 ** 41) : undefined;
     this.#open = open;
     this.#spoiled = spoiled;
     const [faults, isSteady] = [this.#random.pick([0, 0, 0.1, 0.25]), this.#random.chance(0.5)];
-    this.#faults = isExact ? 0 : faults;
-    this.#isSteady = isExact || isSteady;
+    this.#faults = kind === "exact" ? 0 : faults;
+    this.#isSteady = kind === "exact" || (kind === "drawn" && isSteady);
     this.#isExact = this.#faults === 0 && this.#isSteady;
     this.#judge = new SlotJudge(this.#isExact);
     this.#limits = this.#drawn();
@@ -99,6 +111,7 @@ class SlotWorld {
         this.#random.chance(0.15) ? this.#random.integer(500, 6_000) : this.#random.integer(0, 60),
       );
       await setImmediate();
+      this.#lookAfterBodies();
     }
     this.#isOver = true;
     await this.#clock.advance(60_000);
@@ -106,6 +119,17 @@ class SlotWorld {
     for (const { limiter } of this.#processes) await limiter.close();
     for (const store of this.#stores) await store.close();
     return this.#judge.problem;
+  }
+
+  /** Where only bodies hold slots: each is renewed, or told to stop, and gives its slots back. */
+  #lookAfterBodies(): void {
+    if (this.#changing === undefined) return;
+    const isOver = ({ pin, milli }: ToldHold) =>
+      pin.limit === "parallel" && milli > 0 && pin.endMs + STOPS_WITHIN_MS < this.#clock.now();
+    for (const { told } of this.#processes) {
+      const over = told.all.find(isOver);
+      if (over !== undefined) this.#judge.found(`a body runs on without its slots: ${JSON.stringify(over)}`);
+    }
   }
 
   /** Whatever was lost or died: all slots are free once the longest hold is over; and settled work has charged its rates. */
@@ -158,11 +182,12 @@ class SlotWorld {
     const random = this.#random;
     const process = random.pick(this.#processes);
     const changes = this.#isSteady ? 0 : 1;
+    const limits = [this.#changing?.pick(["parallel", "trial", "trial"]) ?? "parallel"];
     const action = random.weighted<() => Promise<unknown>>([
       [8, () => this.#body(process)],
-      [3, () => this.#lease(process)],
+      [this.#changing === undefined ? 3 : 0, () => this.#lease(process)],
       [0.5 * changes, () => this.#change(process)],
-      [0.3 * changes, () => process.limiter.resetBucket({ entityId: "org", resource: "api", limits: ["parallel"] })],
+      [0.3 * changes, () => process.limiter.resetBucket({ entityId: "org", resource: "api", limits })],
       [0.3 * Math.sign(this.#faults), () => this.#die(process)],
     ]);
     action().catch((error: unknown) => {
@@ -190,8 +215,8 @@ class SlotWorld {
   async #body(process: Process): Promise<void> {
     const random = this.#random;
     const request = this.#request();
-    // Where limits change, the judge goes by every take being one of slots.
-    const [takesLater, takesAgain] = [this.#isSteady && random.chance(0.3), this.#isSteady && random.chance(0.3)];
+    const draws = this.#isSteady ? random : this.#changing;
+    const [takesLater, takesAgain] = [draws?.chance(0.3) ?? false, draws?.chance(0.3) ?? false];
     const ms = random.pick([10, 300, 2_000, 9_000, 30_000]);
     const [beforeMs, betweenMs, againMs] = [0, 1, 2].map(() => random.pick([10, 300, 2_000, 9_000])) as [
       number,
@@ -272,7 +297,15 @@ class SlotWorld {
     const used = Limit.quota("used", RATE, { reset: "yearly" });
     if (!this.#isSteady && random.chance(0.15)) return [Limit.perMinute("parallel", 6), used];
     const slots = Limit.concurrent("parallel", random.integer(1, 4), { holdMs: random.pick([4_000, 8_000, 20_000]) });
-    return [slots, used];
+    return [slots, used, ...this.#drawnBeside()];
+  }
+
+  /** Another limit of the same slots. Who loses one loses no other. */
+  #drawnBeside(): readonly Limit[] {
+    if (this.#changing === undefined) return [];
+    const holdMs = this.#changing.pick([4_000, 8_000, 20_000]);
+    const shadow = this.#changing.chance(0.7) ? { shadow: true } : {};
+    return [Limit.concurrent("trial", this.#changing.integer(2, 6), { counts: "parallel", holdMs, ...shadow })];
   }
 
   /** Work that waits for pauses of stores: time goes on meanwhile. */

@@ -22,6 +22,11 @@ const HOLDS = [
   "the hold of a request holds for what its lease takes later, and for what further resources take of a total",
 ] as const;
 
+const CHANGING = [
+  "limiter/slot-worlds.test.ts",
+  "in forty worlds on memory with limits that change, slots that bodies take later or again are held to the end",
+] as const;
+
 const BUGS: Readonly<Record<string, SpoiledSlots>> = {
   "shadow slots that bound a hold": {
     file: "src/domain/hold-time.ts",
@@ -55,6 +60,18 @@ const BUGS: Readonly<Record<string, SpoiledSlots>> = {
     from: "of slots(limits)) for",
     to: "of slots(undefined)) for",
     found: ["limiter/slots.test.ts", "slots of a .* limit that are lost lose no others"],
+  },
+  "one lost limit that loses the others, while limits change": {
+    file: "src/engine/lease-holds.ts",
+    from: "of slots(limits)) for",
+    to: "of slots(undefined)) for",
+    found: CHANGING,
+  },
+  "a signal that does not hear of slots that come later": {
+    file: "src/engine/lease.ts",
+    from: "const holds = this.#holds();\n    if",
+    to: "const holds = this.#holdsOfSlots();\n    if",
+    found: CHANGING,
   },
   "a hold of the request that later slots forget": {
     file: "src/engine/request.ts",
