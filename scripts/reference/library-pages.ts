@@ -109,7 +109,7 @@ export const PAGES: readonly Page[] = [
         title: "Plans",
         text: "A plan is a named set of limits. An entity refers to one by its `planId`.",
         names: [
-          ...limiter("createPlan", "getPlan", "updatePlan", "deletePlan", "listPlans"),
+          ...limiter("createPlan", "ensurePlan", "getPlan", "updatePlan", "deletePlan", "listPlans"),
           ...limiter("setPlanLimits", "getPlanLimits", "deletePlanLimits"),
           ...["NewPlan", "PlanPatch", "Plan"],
         ],

@@ -36,7 +36,7 @@ export interface ServiceClient extends LimiterClient {
 type Called =
   | ("available" | "explain" | "timeUntilAvailable" | "listBuckets" | "resourceCapacity" | "auditEvents" | "getPolicy")
   | ("createEntity" | "ensureEntity" | "getEntity" | "updateEntity" | "deleteEntity" | "listEntities" | "getChildren")
-  | ("createPlan" | "getPlan" | "updatePlan" | "deletePlan" | "listPlans" | "topUp" | "resetBucket")
+  | ("createPlan" | "ensurePlan" | "getPlan" | "updatePlan" | "deletePlan" | "listPlans" | "topUp" | "resetBucket")
   | ("getLimits" | "deleteLimits" | "listLimits" | "getResourceDefaults" | "deleteResourceDefaults" | "listResources")
   | ("listEntitiesWithLimits" | "listResourcesWithEntityLimits" | "getSystemDefaults" | "deleteSystemDefaults")
   | ("listNamespaces" | "getNamespace" | "registerNamespace" | "deleteNamespace" | "listOrphanNamespaces")

@@ -1,6 +1,7 @@
 import type { Access } from "../domain/config.ts";
 import type { Entity, NewEntity } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
+import type { NewPlan, Plan } from "../domain/plan.ts";
 import { shown } from "../domain/shown.ts";
 import type { UsageSummary } from "../domain/usage.ts";
 import type { Availability } from "../engine/availability.ts";
@@ -180,6 +181,14 @@ export class ClientLimiter {
    */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
     return this.#change("POST", at`entities`, [entity && { ...entity, ifAbsent: true }, options]);
+  }
+
+  /**
+   * Creates the plan if there is none of that id, and answers the stored one. A plan that exists is not changed. For
+   * programs that start again.
+   */
+  async ensurePlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
+    return this.#change("POST", at`plans`, [plan && { ...plan, ifAbsent: true }, options]);
   }
 
   /** The entities whose parent it is. */

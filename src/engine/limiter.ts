@@ -12,7 +12,7 @@ import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-li
 import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { type NamedScope, scopeOfNamed } from "./deferred-scope.ts";
-import { ensureEntity } from "./ensure-entity.ts";
+import { ensureEntity } from "./ensure.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
@@ -205,7 +205,7 @@ export class Limiter extends StoredLimits {
    * For programs that start again.
    */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
-    return (await ensureEntity(this.#admin, this.#deps, entity, options)).entity;
+    return (await ensureEntity({ admin: this.#admin, deps: this.#deps }, entity, options)).item;
   }
 
   /** The entity of that id. Throws `entity_not_found` if it was never created. */

@@ -4,6 +4,7 @@ import { allSources, mergeError } from "../domain/merged-limits.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
 import type { Administration } from "./administration.ts";
+import { ensurePlan } from "./ensure.ts";
 import { type EntityScope, entityScope } from "./entity-scope.ts";
 import type { ChangeOptions, SetOptions } from "./level-options.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
@@ -169,6 +170,14 @@ export class StoredLimits {
   /** Creates a plan. Throws `plan_exists` if there is one of that id. */
   createPlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
     return this.#plans.create(plan, options);
+  }
+
+  /**
+   * Creates the plan if there is none of that id, and answers the stored one. A plan that exists is not changed. For
+   * programs that start again.
+   */
+  async ensurePlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
+    return (await ensurePlan({ admin: this.#admin, deps: this.#deps }, plan, options)).item;
   }
 
   /** The plan of that id. Throws `plan_not_found` if there is none. */

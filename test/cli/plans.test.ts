@@ -11,6 +11,7 @@ test("an operator sells plans, with an exception, a budget and a default for key
   const made = await at("plan create gold --name Gold --meta price=10");
   assert.match(made.stdout, /^id +gold\nname +Gold\nmetadata +price=10\n/);
   assert.equal((await at("plan create gold")).code, 1);
+  assert.match((await at("plan create gold --name Other --if-absent")).stdout, /Gold/);
   assert.equal((await at("plan update gold --meta price=12")).code, 0);
   assert.equal((await json("plan get gold")).metadata.price, "12");
   assert.match((await at("plan list")).stdout, /gold +Gold/);

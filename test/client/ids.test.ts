@@ -84,6 +84,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   getEntity: [[(c, id) => c.getEntity(id), `get ${NS}/entities/{id}`, "path", checkEntityId]],
   updateEntity: [[(c, id) => c.updateEntity(id, { name: "x" }), `patch ${NS}/entities/{id}`, "path", checkEntityId]],
   deleteEntity: [[(c, id) => c.deleteEntity(id), `delete ${NS}/entities/{id}`, "path", checkEntityId]],
+  ensurePlan: [[(c, id) => c.ensurePlan({ id }), `post ${NS}/plans`, "id"]],
   createPlan: [[(c, id) => c.createPlan({ id }), `post ${NS}/plans`, "id"]],
   getPlan: [[(c, id) => c.getPlan(id), `get ${NS}/plans/{id}`, "path", checkPlanId]],
   updatePlan: [[(c, id) => c.updatePlan(id, { name: "x" }), `patch ${NS}/plans/{id}`, "path", checkPlanId]],

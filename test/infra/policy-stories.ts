@@ -338,6 +338,7 @@ async function administer(limiter: RateLimiter): Promise<void> {
   await limiter.deleteEntity("new");
   await limiter.ensureEntity({ id: "twice" });
   await limiter.createPlan({ id: "silver" });
+  await limiter.ensurePlan({ id: "silver" });
   await limiter.updatePlan("silver", { name: "Silver" });
   await limiter.setPlanLimits("silver", two, { resource: "api" });
   await limiter.deletePlanLimits("silver", { resource: "api" });

@@ -39,6 +39,16 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal(await created(), 1);
     });
 
+    test("a plan is ensured alike: of several starts at once one creates it, and an operator's change stays", async (t) => {
+      const { limiter } = await open(t);
+      const all = await Promise.all([1, 2, 3].map((n) => limiter.ensurePlan({ id: "gold", name: `of ${n}` })));
+      for (const one of all) assert.deepEqual(one, all[0]);
+      const renamed = await limiter.updatePlan("gold", { name: "Gold" });
+      assert.deepEqual(await limiter.ensurePlan({ id: "gold", name: "again" }), renamed);
+      await assert.rejects(limiter.createPlan({ id: "gold" }), ExistsError);
+      await assert.rejects(limiter.ensurePlan({ id: "gold", name: 7 as never }), ValidationError);
+    });
+
     test("what is wrong is refused whether or not the entity is there", async (t) => {
       const { limiter } = await open(t);
       await assert.rejects(limiter.ensureEntity({ id: "key-1", parentId: "nobody" }), NotFoundError);

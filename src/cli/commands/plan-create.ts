@@ -1,5 +1,5 @@
 import { ExistsError, NotFoundError } from "../../domain/errors.ts";
-import { newPlan } from "../../domain/plan.ts";
+import { newPlan, type Plan } from "../../domain/plan.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
@@ -13,6 +13,7 @@ interface PlanCreateOptions extends GlobalOptions {
   /** Of `--name` and `--display-name`. */
   readonly displayName?: string;
   readonly meta?: readonly string[];
+  readonly ifAbsent?: boolean;
 }
 
 export const planCreate: CommandFile<PlanCreateOptions> = {
@@ -21,8 +22,9 @@ export const planCreate: CommandFile<PlanCreateOptions> = {
       .argument("<id>", "letters, digits and _ . - : @")
       .option("--name, --display-name <text>", "display name; default: the id")
       .option("--meta <key=value>", "free text of yours; repeated", repeated)
+      .option("--if-absent", "if it exists, leave it unchanged and show it")
       .addHelpText("after", examples("zae-limiter plan create silver --name Silver --meta price=10"))
-      .addHelpText("after", "\nExit codes: 1 the plan exists.\n");
+      .addHelpText("after", "\nExit codes: 1 the plan exists, without --if-absent.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -34,19 +36,31 @@ export const planCreate: CommandFile<PlanCreateOptions> = {
       };
       // Checked before the store is asked, and what would be is known.
       const planned = newPlan(given, Date.now());
-      if (options.dryRun === true) await requireAbsent(limiter, id);
-      const plan = options.dryRun === true ? planned : await limiter.createPlan(given, principalOf(context, options));
+      const existing = options.dryRun === true ? await planOf(limiter, id) : undefined;
+      if (existing !== undefined && options.ifAbsent !== true) throw planExists(id);
+      const plan =
+        options.dryRun === true
+          ? (existing ?? planned)
+          : await (options.ifAbsent === true
+              ? limiter.ensurePlan(given, principalOf(context, options))
+              : limiter.createPlan(given, principalOf(context, options)));
       await printChange(context, options, plan, () => planText(plan));
       return EXIT.done;
     }),
 };
 
-async function requireAbsent(limiter: CommandLimiter, id: string): Promise<void> {
+async function planOf(limiter: CommandLimiter, id: string): Promise<Plan | undefined> {
   try {
-    await limiter.getPlan(id);
+    return await limiter.getPlan(id);
   } catch (error) {
-    if (error instanceof NotFoundError) return;
+    if (error instanceof NotFoundError) return undefined;
     throw error;
   }
-  throw new ExistsError("plan_exists", `The plan ${id} exists already; change it with \`zae-limiter plan update\`.`);
+}
+
+function planExists(id: string): ExistsError {
+  return new ExistsError(
+    "plan_exists",
+    `The plan ${id} exists already; change it with \`zae-limiter plan update\`, or pass --if-absent to leave it unchanged.`,
+  );
 }

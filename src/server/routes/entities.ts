@@ -1,4 +1,4 @@
-import { ensureEntity } from "../../engine/ensure-entity.ts";
+import { ensureEntity } from "../../engine/ensure.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
@@ -34,11 +34,10 @@ export const entityRoutes: readonly Route[] = [
     },
     handle: async ({ limiter, caller, namespace, body: { ifAbsent, ...body } }) => {
       const options = { principal: caller.id };
-      const { admin, deps } = partsOf(limiter);
-      const { entity, created } =
+      const { item: entity, created } =
         ifAbsent === true
-          ? await ensureEntity(admin, deps, given(body), options)
-          : { entity: await limiter.createEntity(given(body), options), created: true };
+          ? await ensureEntity(partsOf(limiter), given(body), options)
+          : { item: await limiter.createEntity(given(body), options), created: true };
       if (!created) return { status: 200, body: entity };
       return { status: 201, body: entity, headers: { location: `/v1/namespaces/${namespace}/entities/${entity.id}` } };
     },

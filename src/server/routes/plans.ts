@@ -1,3 +1,5 @@
+import { ensurePlan } from "../../engine/ensure.ts";
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { listQuery, newPlanBody, planPatchBody } from "../schemas/input.ts";
@@ -19,9 +21,17 @@ export const planRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Create a plan",
     body: newPlanBody,
-    answers: { 201: { description: "The plan was created.", schema: output.plan, headers: ["Location"] } },
-    handle: async ({ limiter, caller, namespace, body }) => {
-      const plan = await limiter.createPlan(given(body), { principal: caller.id });
+    answers: {
+      200: { description: "With ifAbsent: the plan existed and is unchanged.", schema: output.plan },
+      201: { description: "The plan was created.", schema: output.plan, headers: ["Location"] },
+    },
+    handle: async ({ limiter, caller, namespace, body: { ifAbsent, ...body } }) => {
+      const options = { principal: caller.id };
+      const { item: plan, created } =
+        ifAbsent === true
+          ? await ensurePlan(partsOf(limiter), given(body), options)
+          : { item: await limiter.createPlan(given(body), options), created: true };
+      if (!created) return { status: 200, body: plan };
       return { status: 201, body: plan, headers: { location: `/v1/namespaces/${namespace}/plans/${plan.id}` } };
     },
   }),

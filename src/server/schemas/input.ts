@@ -149,6 +149,8 @@ const metadata = told(z.record(z.string(), z.string()), "Texts of your own.");
 const title = told(z.string(), "A name for people. Default: the id.");
 const version = told(z.int(), "Refused with 409 if the stored version is another.");
 
+const ifAbsent = told(z.boolean(), "true: one that exists is answered as it is, with 200. Default: false.");
+
 export const newEntityBody = z
   .strictObject({
     id: told(name, "Its id."),
@@ -157,10 +159,7 @@ export const newEntityBody = z
     planId: told(name, "Its plan, which must exist. Default: none.").optional(),
     cascade: told(z.boolean(), "Whether its parent is charged too. Default: true with a parent.").optional(),
     metadata: metadata.optional(),
-    ifAbsent: told(
-      z.boolean(),
-      "true: an entity that exists is answered as it is, with 200. Default: false.",
-    ).optional(),
+    ifAbsent: ifAbsent.optional(),
   })
   .openapi({ example: { id: "key-1", name: "Key of the shop", parentId: "org-1" } });
 
@@ -176,7 +175,12 @@ export const entityPatchBody = z
   .openapi({ example: { planId: "pro", version: 3 } });
 
 export const newPlanBody = z
-  .strictObject({ id: told(name, "Its id."), name: title.optional(), metadata: metadata.optional() })
+  .strictObject({
+    id: told(name, "Its id."),
+    name: title.optional(),
+    metadata: metadata.optional(),
+    ifAbsent: ifAbsent.optional(),
+  })
   .openapi({ example: { id: "pro", name: "Pro" } });
 
 export const planPatchBody = z
