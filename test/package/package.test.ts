@@ -456,7 +456,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Requests that leave something for others, a table of counters, buckets that are found again: 2 kB.
   // Slots that are held, given back and renewed: 8 kB. Shadows and thresholds: 5 kB. Slots that are taken and given back in place: 2.6 kB.
   // Changes by their numbers, quotas that keep what was used, held time that is exact, slots of each limit by themselves: 3.5 kB.
-  assert.ok(store.bytes < 110_500, `${store.bytes} bytes`);
+  // 110.5 kB before clocks and spans in a wrong unit were told.
+  assert.ok(store.bytes < 111_500, `${store.bytes} bytes`);
   assert.deepEqual(store.imports, []);
   // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
   const limiter = await bundled(
@@ -494,7 +495,8 @@ test("a client over HTTP is bundled for a browser without the library, and witho
   // A third of it are errors with their sentences.
   // Streams that a lease tracks: 3 kB.
   // Slots that are renewed, kept and lost: 1 kB. Names that are checked and encoded: 0.6 kB. Holds that end with their slots, streams that were given up: 0.6 kB.
-  assert.ok(bytes < 29_000, `${bytes} bytes`);
+  // 29 kB before an address that is wrong was told without its secrets.
+  assert.ok(bytes < 29_400, `${bytes} bytes`);
 });
 
 test("the middleware of a framework adds little to a bundle with a limiter, and needs neither its framework nor Node", async () => {
@@ -508,7 +510,7 @@ test("the middleware of a framework adds little to a bundle with a limiter, and 
     // requests on memory were decided without a promise; 75.5 before `leavePercent`;
     // 76.4 before slots, shadows and percentages that are told; 88.3 before leases with slots were settled without a ledger;
     // 91 before slots that are taken later, and callers who leave and pay.
-    assert.ok(alone.bytes < 92_500, `${name}: ${alone.bytes} bytes`);
+    assert.ok(alone.bytes < 92_900, `${name}: ${alone.bytes} bytes`);
     const { bytes } = await bundled(program + limiter);
     // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides,
     // and all of them `leavePercent`.
