@@ -48,6 +48,11 @@ export function windowText(window: UsageRequest["window"], startMs: number): str
   return window === "daily" ? iso.slice(0, 10) : iso.slice(0, 16).replace("T", " ");
 }
 
+/** Of an empty answer. Totals are left out of sums over all resources, so that nothing is counted twice. */
+export function noUsage({ resource }: { readonly resource?: string }): string {
+  return `No usage in that time.${resource === undefined ? " Usage of totals is under -r '*'." : ""}`;
+}
+
 /** What was used, and what shadow limits would have refused of it. */
 export function usedText(
   counters: Readonly<Record<string, number>>,

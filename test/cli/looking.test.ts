@@ -34,7 +34,10 @@ test("bucket list without a resource has the buckets of all, and usage totals ha
     table,
     "RESOURCE  REQUESTS  TOKENS\nclaude           1  rpm=1 tpm=20\ngpt-4            1  rpm=1 tpm=10\n",
   );
-  assert.equal((await run("usage totals --from 2000-01-01 --to 2000-01-02")).stdout, "No usage in that time.\n");
+  assert.equal(
+    (await run("usage totals --from 2000-01-01 --to 2000-01-02")).stdout,
+    "No usage in that time. Usage of totals is under -r '*'.\n",
+  );
 });
 
 test("--leave-percent: a request that leaves too little is refused, and said so", async (t) => {

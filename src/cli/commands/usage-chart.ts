@@ -5,7 +5,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue, unlessInterrupted } from "../print.ts";
-import { type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
+import { noUsage, type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
 
 interface UsageChartOptions extends UsageOptions {
   readonly limit?: string;
@@ -28,7 +28,7 @@ export const usageChart: CommandFile<UsageChartOptions> = {
       const paint = paintOf(context, options);
       await printValue(context, options, { window: request.window, series }, () =>
         series.length === 0
-          ? "No usage in that time.\n"
+          ? `${noUsage(request)}\n`
           : series
               .map((one) => chartText(one, { columns, paint, labelOf: (ms) => windowText(request.window, ms) }))
               .join("\n"),

@@ -1,7 +1,7 @@
 import { type CommandFile, examples, listOptions } from "../command.ts";
 import { onStore } from "../on-store.ts";
 import { pageFrom, printList } from "../print.ts";
-import { type UsageOptions, usageOptions, usageRequest, usedText, windowText } from "../usage-options.ts";
+import { noUsage, type UsageOptions, usageOptions, usageRequest, usedText, windowText } from "../usage-options.ts";
 
 export const usageList: CommandFile<UsageOptions> = {
   configure: (command) => {
@@ -22,7 +22,7 @@ export const usageList: CommandFile<UsageOptions> = {
           { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },
           { title: "TOKENS", text: ({ counters, wouldRefuse }) => usedText(counters, wouldRefuse), flexible: true },
         ],
-        empty: "No usage in that time.",
+        empty: noUsage(request),
       }),
     );
   },

@@ -1,10 +1,10 @@
 import { isMoney } from "../../domain/money-words.ts";
-import type { UsageSummary } from "../../entry/index.ts";
+import type { UsageRequest, UsageSummary } from "../../entry/index.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { fieldsText, printValue, unlessInterrupted } from "../print.ts";
-import { countersText, type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
+import { countersText, noUsage, type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
 
 export const usageSummary: CommandFile<UsageOptions> = {
   configure: (command) => {
@@ -14,16 +14,17 @@ export const usageSummary: CommandFile<UsageOptions> = {
     const request = usageRequest(options, Date.now());
     return onStore(context, options, async (limiter) => {
       const summary = await unlessInterrupted(context, limiter.usageSummary(request));
-      await printValue(context, options, summary, () => summaryText(summary, request.window));
+      await printValue(context, options, summary, () => summaryText(summary, request));
       return EXIT.done;
     });
   },
 };
 
-function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthly"): string {
+function summaryText(summary: UsageSummary, request: UsageRequest): string {
+  const { window } = request;
   const { snapshotCount, total, average, requests, overdrafts, bypassed, wouldRefuse, heldMs } = summary;
   const { firstWindowStartMs, lastWindowStartMs } = summary;
-  if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "No usage in that time.\n";
+  if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return `${noUsage(request)}\n`;
   const rounded = Object.fromEntries(
     Object.entries(average).map(([limit, tokens]) => [
       limit,

@@ -4,7 +4,7 @@ import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
-import { type UsageOptions, usageOptions, usageRequest, usedText } from "../usage-options.ts";
+import { noUsage, type UsageOptions, usageOptions, usageRequest, usedText } from "../usage-options.ts";
 import { choiceOf } from "../values.ts";
 
 interface UsageTotalsOptions extends UsageOptions {
@@ -34,9 +34,7 @@ export const usageTotals: CommandFile<UsageTotalsOptions> = {
         { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },
         { title: "TOKENS", text: ({ total, wouldRefuse }) => usedText(total, wouldRefuse), flexible: true },
       ]);
-      await printValue(context, options, { items }, () =>
-        items.length === 0 ? "No usage in that time.\n" : draw(items),
-      );
+      await printValue(context, options, { items }, () => (items.length === 0 ? `${noUsage(request)}\n` : draw(items)));
       return EXIT.done;
     });
   },
