@@ -480,7 +480,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Slots in place, and leases with slots that are kept and settled at little cost: 6 kB.
   // Limits that are left out, told and refused: 2 kB. Questions by what is stored, events of what was taken, slots that a lease takes later,
   // keys that come again, quotas that keep what was used: 8 kB.
-  assert.ok(limiter.bytes < 276_000, `${limiter.bytes} bytes`);
+  // 276 kB before clocks, spans and addresses in a wrong form were told.
+  assert.ok(limiter.bytes < 278_000, `${limiter.bytes} bytes`);
   // What it needs of Node it asks for when it needs it.
   assert.deepEqual(limiter.imports, []);
 });
