@@ -55,6 +55,15 @@ const BUGS: Readonly<Record<string, SpoiledSlots>> = {
       "a lease that takes a slot later, or whose limit is changed, ends no later than its slots",
     ],
   },
+  "a stored lease that outlives its slots, while limits change": {
+    file: "src/leases/slots.ts",
+    from: "Math.min(expiresAtMs, pin.endMs)",
+    to: "expiresAtMs",
+    found: [
+      "lease-simulation/slot-leases.test.ts",
+      "in thirty worlds on memory stored leases end no later than their slots, and leave none held",
+    ],
+  },
   "one lost limit that loses the others": {
     file: "src/engine/lease-holds.ts",
     from: "of slots(limits)) for",
