@@ -134,8 +134,8 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
       {value !== undefined && items.length === 0 && (
         <Empty title="No usage in this time" command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}>
           {entityId === "" && resourceId === ""
-            ? "Usage appears after the first granted request. The same from a program:"
-            : "No usage of this entity and resource. Remove the filter, choose a longer range, or request everything:"}
+            ? "Usage appears after the first granted request; where totals alone count, under the resource *. The same from a program:"
+            : "No usage of this entity and resource. Usage of totals is under the resource *. Remove the filter, choose a longer range, or request everything:"}
         </Empty>
       )}
       {value !== undefined && items.length > 0 && (
