@@ -61,7 +61,9 @@ export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
   if (knowsMore(next, last)) return true;
   // Two readings of stored configuration are ordered by what was read, not by clocks that may disagree.
   if (next.generation !== null && last.generation !== null) return next.generation >= last.generation;
-  return next.asOfMs >= last.asOfMs;
+  if (next.asOfMs !== last.asOfMs) return next.asOfMs > last.asOfMs;
+  // Of the same millisecond the one that knows fewer changes is older: a lease that was taken before them.
+  return (next.changeNumber ?? Number.POSITIVE_INFINITY) >= (last.changeNumber ?? 0);
 }
 
 /** Whether `next` has read of a change of stored limits that a bucket of origin `last` has not gone through. */

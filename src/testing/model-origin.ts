@@ -2,9 +2,10 @@ import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 
 /** Whether limits that were read as `next` come after those that were read as `last`. */
 export function isNewer(next: SetOrigin, last: SetOrigin): boolean {
-  return next.generation === null || last.generation === null
-    ? next.asOfMs >= last.asOfMs
-    : next.generation >= last.generation;
+  if (next.generation !== null && last.generation !== null) return next.generation >= last.generation;
+  if (next.asOfMs !== last.asOfMs) return next.asOfMs > last.asOfMs;
+  const knowsFewer = next.changeNumber !== undefined && next.changeNumber < (last.changeNumber ?? 0);
+  return !knowsFewer;
 }
 
 /** Whether two sets have the same limits in the same order. */

@@ -141,9 +141,7 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual([await gpus(), await free(limiter)], [1, 1]);
     });
 
-    // With single conditional writes a lease takes by the limits that it began with: there no slots come of a rate.
-    const changed = name.startsWith("conditional") ? [] : ["a rate that became slots"];
-    for (const began of ["nothing", "a slot", "a slot that it gave back", ...changed]) {
+    for (const began of ["nothing", "a slot", "a slot that it gave back", "a rate that became slots"]) {
       test(`a kept lease that began with ${began} keeps the slot that it takes later`, async (t) => {
         const limits = [parallel(2, 9_000), Limit.perMinute("rpm", 10)];
         const wasRate = began === "a rate that became slots";

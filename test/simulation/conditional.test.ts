@@ -89,7 +89,7 @@ const LEAST: Readonly<Record<string, number>> = {
   "looks at live holds": 700,
   "slots given back": 250,
   "slots given back too late": 40,
-  "renewals renewed": 120,
+  "renewals renewed": 80,
   "slots renewed": 4,
   "holds that ended by themselves": 60,
   "limits with all slots back": 120,
