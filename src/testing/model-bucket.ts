@@ -110,9 +110,9 @@ export class ModelBucket {
     return this.#set;
   }
 
-  /** Of the limits that it was last told of. */
+  /** Of the limits that it was last told of; with the newest change that it has gone through, also by limits before these. */
   get origin(): SetOrigin {
-    return this.#origin;
+    return this.#changeNumber === undefined ? this.#origin : { ...this.#origin, changeNumber: this.#changeNumber };
   }
 
   /** The number of the newest change of stored limits that it has gone through. */
@@ -178,7 +178,7 @@ export class ModelBucket {
     }
     this.cross(atMs);
     if (sameLimits(set, this.#set)) return false;
-    if (isNewer(origin, this.#origin)) {
+    if (isNewer(origin, this.origin)) {
       this.#set = set;
       this.#origin = origin;
       if (this.#changeNumber === undefined) this.#met(origin);

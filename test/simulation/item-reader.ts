@@ -49,7 +49,9 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
         refillAmountMilli: Number(share(whole.refill)),
         refillPeriodMs: whole.periodMs,
       },
-      quota: isQuota ? { windowStartMs: of("ws"), topUpMilli, resets: of("rn") ?? 0 } : undefined,
+      quota: isQuota
+        ? { windowStartMs: of("ws"), topUpMilli, resets: of("rn") ?? 0, ...countedFrom(of("cf")) }
+        : undefined,
       slices: slicesIn(item, name),
     };
   });
@@ -138,6 +140,10 @@ const FIELDS = /[mhDMw][0-9*,/-]+/g;
 /** The cron of a text such as `1m0h9-17`. */
 export function cronIn(text: string): string {
   return ["m", "h", "D", "M", "w"].map((tag) => new RegExp(`${tag}([0-9*,/-]+)`).exec(text)?.[1] ?? "*").join(" ");
+}
+
+function countedFrom(countedFromMilli: number | undefined): { readonly countedFromMilli?: number } {
+  return countedFromMilli === undefined ? {} : { countedFromMilli };
 }
 
 function textIn(item: Item, name: string): string | undefined {
