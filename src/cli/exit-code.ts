@@ -11,7 +11,6 @@ import {
   ValidationError,
 } from "../domain/errors.ts";
 import { besidesStacks } from "./stack-words.ts";
-import type { Suggestions } from "./suggest-command.ts";
 import { WAYS_OF_COMMANDS } from "./ways.ts";
 
 /** How a command ends. */
@@ -37,6 +36,14 @@ export class CommandEnd extends Error {
     this.code = code;
     this.exitCode = exitCode;
   }
+}
+
+/** The commands that an unknown word was probably meant for. */
+export interface Suggestions {
+  /** Commands for the same deed; they come before a word that is only spelled alike. */
+  readonly same: readonly string[];
+  /** Other commands, to be named if no word is spelled alike. */
+  readonly others: readonly string[];
 }
 
 /** `suggest` answers the commands that an unknown word may have been meant for. */

@@ -1,5 +1,6 @@
 import { GROUPS } from "./command-groups.ts";
 import { COMMANDS } from "./commands.ts";
+import type { Suggestions } from "./exit-code.ts";
 
 /** Words for one deed. Groups do not all use the same one: namespaces are registered, and plans are got. */
 const SYNONYMS: readonly (readonly string[])[] = [
@@ -10,14 +11,6 @@ const SYNONYMS: readonly (readonly string[])[] = [
   ["list", "ls"],
   ["follow", "tail"],
 ];
-
-/** The commands that an unknown word was probably meant for. */
-export interface Suggestions {
-  /** Commands for the same deed; they come before a word that is only spelled alike. */
-  readonly same: readonly string[];
-  /** Other commands, to be named if no word is spelled alike. */
-  readonly others: readonly string[];
-}
 
 /** Suggests commands for the word `word` of the command line `args` that is none: of its group, if it stands after one. */
 export function suggestCommands(word: string, args: readonly string[]): Suggestions {
