@@ -78,12 +78,15 @@ function lastWhere(
   { meets, strideMilli }: { readonly meets: (failsAt: number) => number; readonly strideMilli: number },
 ): number {
   let [good, bad, stride] = [holdsAt, failsAt, strideMilli];
+  const towards = Math.sign(failsAt - holdsAt);
   const ask = (value: number) => {
     if (value <= Math.min(good, bad) || value >= Math.max(good, bad)) return;
-    if (holds(value)) good = value;
+    const before = value - towards;
+    // Beyond a step another line may cross the first at one number: a number counts with the one before it.
+    if (!holds(before)) bad = before;
+    else if (holds(value)) good = value;
     else bad = value;
   };
-  const towards = Math.sign(failsAt - holdsAt);
   for (; Math.abs(bad - good) > 1; stride *= 2) {
     const guess = meets(bad);
     for (const value of [guess, guess + towards, guess - towards]) ask(value);

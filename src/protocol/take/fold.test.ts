@@ -167,6 +167,22 @@ test("tokens that lie in no piece are a mistake of ours, and said so", () => {
   assert.throws(() => pieceFor([{ from: 5, below: undefined, how: "add", milli: 0 }], 4), /4 millitokens/);
 });
 
+test("where a limit that is full is forgotten, its step is found, also if the line before it crosses what comes after", () => {
+  const rpm = Kinds.perMinute("rpm", 1_965);
+  const origin = { asOfMs: 0, generation: null };
+  const state = bucketFor(undefined, { set: limitSet([rpm]), origin }, 0, calendar);
+  // Below the brim a token drips in; what is full is forgotten, and comes back with two more. The line would get there a token later.
+  const becomes = (x: number) => (x < 1_965_000 ? x + 1_000 : 1_967_000);
+  const anew = (one: BucketState) => withTokens(one, "rpm", becomes(findLimit(one, "rpm")?.tokensMilli ?? 0));
+  for (const x of [0, 1_964_999, 1_965_000, 1_965_999, 1_966_000, 3_000_000]) {
+    const piece = foldsAround(withTokens(state, "rpm", x), anew)[0]?.piece as Piece;
+    for (const y of [-1_000, 1_964_999, 1_965_000, 1_965_999, 1_966_000, 1_966_001, 9_000_000]) {
+      if (isIn(piece, y)) assert.equal(applied(piece, y), becomes(y), `${y} by the piece around ${x}`);
+    }
+    assert.ok(isIn(piece, x < 1_965_000 ? -1_000 : 9_000_000), "the piece is as wide as it can be");
+  }
+});
+
 /** Two to four changes of a scene, at instants between its epoch and a reading that meets all of them. */
 const anyChanges: fc.Arbitrary<Case> = anyScene(2).chain((scene) =>
   fc
