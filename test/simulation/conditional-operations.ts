@@ -145,17 +145,17 @@ export class Purchased {
 }
 
 /**
- * The limits that all shards went by before, as they were read last, where the operation goes by those and its own replace none: some
- * shards would take its own, others know theirs from a later reading or have gone through a later change.
+ * The limits that all shards went by before, as they were read last, where the operation goes by those and its own, which differ,
+ * replace none: some shards would take its own, others know theirs from a later reading or have gone through a later change.
  */
 function limitsOfAll(
   shards: readonly ModelBucket[],
-  { origin }: StoreOperation,
+  { set, origin }: StoreOperation,
 ): Pick<StoreOperation, "set" | "origin"> | undefined {
   const [first] = shards;
   const taking = shards.filter((shard) => isReplaced(shard, origin));
   if (first === undefined || taking.length === 0 || taking.length === shards.length) return undefined;
-  if (!shards.every(({ set }) => sameLimits(set, first.set))) return undefined;
+  if (sameLimits(set, first.set) || !shards.every((shard) => sameLimits(shard.set, first.set))) return undefined;
   const newest = shards.reduce((a, b) => (b.origin.asOfMs > a.origin.asOfMs ? b : a));
   return { set: first.set, origin: newest.origin };
 }
