@@ -1,7 +1,9 @@
-import { join, relative } from "node:path";
+import { relative } from "node:path";
 import { finished } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
+import { grouped } from "./test-groups.ts";
+import { becameSlow, isSlow, type Took } from "./test-order.ts";
 
 interface TestRun {
   readonly root: string;
@@ -9,39 +11,92 @@ interface TestRun {
   readonly files: readonly string[];
   readonly timeoutMs: number;
   readonly concurrency: number;
+  /** Whether the times that are noted hold for it: those of `npm test`. */
+  readonly isNoted?: boolean;
+}
+
+interface Counts {
+  readonly tests: number;
+  readonly passed: number;
+  readonly skipped: number;
+  readonly todo: number;
 }
 
 /** How many files are named at the end, so that one sees what makes a run long. */
-const LONGEST_SHOWN = 10;
+const LONGEST_SHOWN = 20;
 
-/** Runs test files, each in a process of its own, and prints what came of them; the exit code. */
-export async function runTestFiles({ root, files, timeoutMs, concurrency }: TestRun): Promise<number> {
+/** Runs test files, those that share nothing several to a process, and prints what came of them; the exit code. */
+export async function runTestFiles({ root, files, timeoutMs, concurrency, isNoted }: TestRun): Promise<number> {
+  const beganMs = performance.now();
+  const groups = grouped(root, files, isSlow);
   if (files.length > concurrency) {
-    process.stderr.write(`${files.length} files, the longest first; each is printed when those before it are done.\n`);
+    const said = `${files.length} files in ${groups.length} processes`;
+    process.stderr.write(`${said}, the longest first; each is printed when those before it are done.\n`);
   }
-  const took: { readonly file: string; readonly ms: number }[] = [];
-  let failed = false;
+  const filesOf = new Map(groups.map((group) => [group.entry, group.files]));
+  const took = new Map<string, number>();
+  const skips = new Map<string, number>();
+  let counts: Counts = { tests: 0, passed: 0, skipped: 0, todo: 0 };
   // `node --test` would sort the files; `run` keeps their order.
-  const results = run({ files: files.map((file) => join(root, file)), timeout: timeoutMs, concurrency, cwd: root });
-  results.on("test:complete", ({ name, file = "", details }) => {
+  const entries = groups.map(({ entry }) => entry);
+  const results = run({ files: entries, timeout: timeoutMs, concurrency, cwd: root });
+  results.on("test:complete", ({ name, file = "", nesting, details }) => {
     const path = relative(root, file);
-    if (name === file) took.push({ file: path, ms: details.duration_ms });
+    const alone = filesOf.get(file);
+    if (name === file && alone !== undefined) {
+      if (alone.length === 1) took.set(path, details.duration_ms);
+    } else if (nesting === 0 && alone === undefined) {
+      took.set(path, (took.get(path) ?? 0) + details.duration_ms);
+    }
     if (details.passed) return;
-    failed = true;
+    const what = name === file ? (alone?.length === 1 ? path : `${path}: ${alone?.join(", ")}`) : `${path}: ${name}`;
     // At once: the whole of it is printed in its turn, which may be minutes from now.
-    process.stderr.write(`✖ ${path}${name === file ? "" : `: ${name}`}\n`);
+    process.stderr.write(`✖ ${what}\n`);
+  });
+  results.on("test:pass", ({ skip }) => {
+    if (skip === undefined || skip === false) return;
+    const reason = typeof skip === "string" ? skip : "without a reason";
+    skips.set(reason, (skips.get(reason) ?? 0) + 1);
+  });
+  results.on("test:summary", ({ file, counts: all }) => {
+    if (file === undefined) counts = all;
   });
   const printed = results.compose(new spec());
   printed.pipe(process.stdout, { end: false });
   await finished(printed, { writable: false });
-  if (files.length > LONGEST_SHOWN) process.stdout.write(longest(took));
-  return failed ? 1 : 0;
+  const all: Took[] = Array.from(took, ([file, ms]) => ({ file, ms }));
+  if (files.length > LONGEST_SHOWN) process.stdout.write(longest(all));
+  if (isNoted) process.stdout.write(slower(all));
+  const minutes = ((performance.now() - beganMs) / 60_000).toFixed(1);
+  process.stdout.write(`\n${lastLine(counts, skips)} ${minutes} minutes.\n`);
+  return failedOf(counts) > 0 ? 1 : 0;
 }
 
-function longest(took: readonly { readonly file: string; readonly ms: number }[]): string {
+/** What came of a run in one line; each reason to skip with how often it was given. */
+export function lastLine(counts: Counts, skips: ReadonlyMap<string, number>): string {
+  const reasons = [...skips].sort(([, one], [, other]) => other - one).map(([reason, times]) => `${times} ${reason}`);
+  const skipped = `${counts.skipped} skipped${reasons.length === 0 ? "" : `: ${reasons.join("; ")}`}`;
+  return `${counts.passed} passed, ${failedOf(counts)} failed, ${skipped}.`;
+}
+
+/** Those that were cancelled, too. */
+function failedOf({ tests, passed, skipped, todo }: Counts): number {
+  return tests - passed - skipped - todo;
+}
+
+function longest(took: readonly Took[]): string {
   const lines = [...took]
     .sort((one, other) => other.ms - one.ms)
     .slice(0, LONGEST_SHOWN)
     .map(({ file, ms }) => `${(ms / 1000).toFixed(1).padStart(8)} s  ${file}`);
   return `\nThe longest files:\n${lines.join("\n")}\n`;
+}
+
+function slower(took: readonly Took[]): string {
+  const lines = becameSlow(took).map(({ file, ms, noted }) => {
+    const before = noted === undefined ? "not noted" : `${noted} s are noted`;
+    return `${(ms / 1000).toFixed(1).padStart(8)} s  ${file} (${before})`;
+  });
+  if (lines.length === 0) return "";
+  return `\nBy half longer than in scripts/test-order.ts, measured by the others of this run:\n${lines.join("\n")}\n`;
 }

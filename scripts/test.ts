@@ -5,24 +5,30 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runScript, UsageError } from "./script.ts";
 import { longestFirst } from "./test-order.ts";
+import { DEEP_ONLY, deepFiles, PARTS, partOf } from "./test-parts.ts";
 
-const USAGE = `npm test                       types and lint, then every test
+const USAGE = `npm test                       types and lint, then the tests: every subject once
 npm test -- src/bucket         only the test files whose path contains that, without types and lint; several may be given
 npm test -- --test-name-pattern=idle src/bucket
                                options go to the test runner of Node (node --help lists those that begin with --test)
+npm run test:deep              what is left: every variant, whole ranges, worlds that begin with the seed of the day
+npm run test:deep -- PART      one of its parts: ${PARTS.join(", ")}; or test files by their path, as above
 npm run check                  types and lint alone
 npm run simulate -- --help     worlds by seed, beyond those that the tests play
 
+ZAEL_SEED=207750000 npm run test:deep -- simulation
+                               plays the worlds of another day again; each run prints the seed it begins with
+
 Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those of the archive Python 3.11,
-those of the dashboard Chromium, those of a full disk the right to mount one. Where one of them is missing its tests are skipped and
-say so; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1, ZAEL_REQUIRE_S3=1,
-ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
+those of the dashboard Chromium, those of a full disk the right to mount one. Where one of them is missing its tests are skipped, and
+the last line says how many; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1,
+ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
 `;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * No test takes this long, also on a busy machine: one that does hangs, and should say so. The simulations take one to two
+ * No test takes this long, also on a busy machine: one that does hangs, and should say so. The simulations of a deep run take a few
  * minutes each on an idle machine of two cores.
  */
 const TEST_TIMEOUT_MS = 1_800_000;
@@ -42,23 +48,37 @@ const RUNNER = [
 ];
 
 await runScript(USAGE, async (args) => {
-  const options = args.filter((arg) => arg.startsWith("-"));
+  const isDeep = args.includes("--deep");
+  const options = args.filter((arg) => arg.startsWith("-") && arg !== "--deep");
   const filters = args.filter((arg) => !arg.startsWith("-"));
-  const files = testFiles(filters);
+  const files = longestFirst(isDeep ? deepFilesFor(filters) : quickFilesFor(filters));
   if (files.length === 0) {
-    throw new UsageError(`No test file matches ${filters.join(" or ")}; give part of a path, such as src/bucket.`);
+    const others = isDeep ? `one of ${PARTS.join(", ")}, or part of a path` : "part of a path, such as src/bucket";
+    throw new UsageError(`No test file matches ${filters.join(" or ")}; give ${others}.`);
   }
-  if (filters.length === 0) {
+  if (filters.length === 0 && !isDeep) {
     const checked = await run("npm", ["run", "--silent", "check"]);
     if (checked !== 0) return checked;
   }
-  // Several hundred processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
+  // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
+  if (isDeep) await deepen();
   Object.assign(process.env, await endpointFor(files));
   if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
   const { runTestFiles } = await import("./test-run.ts");
-  return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY });
+  const isNoted = filters.length === 0 && !isDeep;
+  return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY, isNoted });
 });
+
+/** Tells every process of the run how deep it is, and with which seed its worlds begin, also where midnight passes. */
+async function deepen(): Promise<void> {
+  process.env.ZAEL_DEPTH = "deep";
+  const { firstSeed } = await import("../test/depth.ts");
+  process.env.ZAEL_SEED = String(firstSeed());
+  process.stderr.write(
+    `Worlds begin with seed ${process.env.ZAEL_SEED}; ZAEL_SEED=${process.env.ZAEL_SEED} plays them again.\n`,
+  );
+}
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
 async function endpointFor(files: readonly string[]): Promise<Record<string, string>> {
@@ -72,12 +92,27 @@ async function endpointFor(files: readonly string[]): Promise<Record<string, str
   }
 }
 
-function testFiles(filters: readonly string[]): string[] {
+/** Every file that has something for `npm test`; of those that are named, also the ones that only a deep run has. */
+function quickFilesFor(filters: readonly string[]): string[] {
+  const files = allFiles();
+  return filters.length === 0 ? files.filter((file) => !(file in DEEP_ONLY)) : files.filter(matching(filters));
+}
+
+function deepFilesFor(filters: readonly string[]): string[] {
+  const files = deepFiles(root, allFiles());
+  const isPart = (filter: string) => PARTS.some((part) => part === filter);
+  const byPath = matching(filters.filter((filter) => !isPart(filter)));
+  return files.filter((file) => filters.length === 0 || filters.includes(partOf(file)) || byPath(file));
+}
+
+function allFiles(): string[] {
   // Packages of the workspace test/oldest have tests of their own.
-  const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
-  return longestFirst(
-    files.filter((file) => filters.length === 0 || filters.some((part) => file.includes(part.replace(/^\.\//, "")))),
-  );
+  return globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
+}
+
+function matching(filters: readonly string[]): (file: string) => boolean {
+  const parts = filters.map((filter) => filter.replace(/^\.\//, ""));
+  return (file) => parts.some((part) => file.includes(part));
 }
 
 function run(command: string, args: readonly string[]): Promise<number> {

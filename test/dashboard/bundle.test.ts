@@ -53,7 +53,7 @@ test("where there is no Chromium its tests are skipped aloud, and fail where one
   const env = { ZAEL_CHROMIUM: join(folder, "none") };
   const skipped = await ran(env);
   assert.equal(skipped.code, 0, skipped.said);
-  assert.match(skipped.said, /SKIPPED\. Nothing of the dashboard is checked in a browser.*apt-get install chromium/);
+  assert.match(skipped.said, /SKIPPED\. No browser for the suite "a page": .*apt-get install chromium/);
   assert.match(skipped.said, /skipped 1/);
   const failed = await ran({ ...env, ZAEL_REQUIRE_BROWSER: "1" });
   assert.equal(failed.code, 1, failed.said);

@@ -2,6 +2,7 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { after, before, type TestContext, test } from "node:test";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { declareMissing } from "../engines/describe-on.ts";
 
 // Tests of the dashboard in a real Chromium: that of ZAEL_CHROMIUM, Debian's, or one on the PATH. Where there is none they are
 // skipped and say so; with ZAEL_REQUIRE_BROWSER=1 that is a failure.
@@ -22,14 +23,7 @@ export function browserTests(): (name: string, body: Body) => void {
   let browser: Browser;
   if (path === undefined) {
     const reason = "There is no Chromium: install it (`apt-get install chromium`), or name one in ZAEL_CHROMIUM.";
-    if (process.env.ZAEL_REQUIRE_BROWSER === "1") {
-      return (name) =>
-        test(name, () => {
-          throw new Error(reason);
-        });
-    }
-    process.stderr.write(`SKIPPED. Nothing of the dashboard is checked in a browser. ${reason}\n`);
-    return (name) => test(name, { skip: reason }, () => {});
+    return (name) => declareMissing("browser", name, reason);
   }
   before(async () => {
     browser = await chromium.launch({ executablePath: path, args: FLAGS });

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { describe, test } from "node:test";
 import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
 import { createTable } from "../../src/adapters/dynamodb/table.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
+import { describeOn } from "../engines/describe-on.ts";
 import { fetchedDynamodbLocal } from "./dynamodb-local-download.ts";
 import { startDynamodbLocal } from "./dynamodb-local-process.ts";
 import { FetchClient } from "./fetch-client.ts";
@@ -29,20 +29,7 @@ export interface LocalTable {
 
 /** A suite on a real DynamoDB. To be awaited, at the top of a file. */
 export async function describeDynamo(name: string, define: (dynamodb: DynamodbLocal) => void): Promise<void> {
-  const found = await dynamodbLocalOrReason();
-  if (typeof found !== "string") {
-    describe(name, () => define(found));
-    return;
-  }
-  const reason = `No DynamoDB for the suite "${name}": ${found}`;
-  if (process.env.ZAEL_REQUIRE_DYNAMODB === "1") {
-    test(name, () => {
-      throw new Error(reason);
-    });
-    return;
-  }
-  process.stderr.write(`SKIPPED. ${reason}\n`);
-  test(name, { skip: reason }, () => {});
+  describeOn("dynamodb", name, await dynamodbLocalOrReason(), define);
 }
 
 let dynamodb: Promise<DynamodbLocal | string> | undefined;

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { describe, test } from "node:test";
+import { describeOn } from "../engines/describe-on.ts";
 import { pythonTools, startMoto } from "../engines/python-tools.ts";
 
 // Suites that need Python: moto's server, which answers like AWS over HTTP, or cfn-lint. Where there is no Python they are skipped and
@@ -23,20 +23,11 @@ async function describeWith<Tool>(
   start: () => Promise<Tool>,
   define: (tool: Tool) => void,
 ): Promise<void> {
-  try {
-    const tool = await start();
-    describe(name, () => define(tool));
-  } catch (error) {
-    const reason = `No Python for the suite "${name}": ${error instanceof Error ? error.message : String(error)}`;
-    if (process.env.ZAEL_REQUIRE_PYTHON === "1") {
-      test(name, () => {
-        throw new Error(reason);
-      });
-      return;
-    }
-    process.stderr.write(`SKIPPED. ${reason}\n`);
-    test(name, { skip: reason }, () => {});
-  }
+  const found = await start().then(
+    (tool) => ({ tool }),
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  );
+  describeOn("python", name, found, ({ tool }) => define(tool));
 }
 
 interface Message {

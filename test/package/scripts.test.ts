@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { releaseProblems } from "../../scripts/release-check.ts";
-import { LONG_FILES, longestFirst } from "../../scripts/test-order.ts";
+import { becameSlow, longestFirst, NOTED, SLOW_S } from "../../scripts/test-order.ts";
+import { DEEP_ONLY, PARTS, partOf } from "../../scripts/test-parts.ts";
+import { lastLine } from "../../scripts/test-run.ts";
 import { plainEnvironment } from "../docs/readme.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -130,17 +132,55 @@ test("files are begun in the order given, a failed one is told at once and is th
 
 test("files that are known to be long come first, the longest at the head, and all of them are there", () => {
   assert.deepEqual(
-    LONG_FILES.filter((file) => !existsSync(join(root, file))),
+    [...Object.keys(NOTED), ...Object.keys(DEEP_ONLY)].filter((file) => !existsSync(join(root, file))),
     [],
   );
-  assert.equal(new Set(LONG_FILES).size, LONG_FILES.length);
-  const [longest = "", next = ""] = LONG_FILES;
+  const [longest = "", next = ""] = longestFirst(Object.keys(NOTED));
   assert.deepEqual(longestFirst(["src/b.test.ts", next, "src/a.test.ts", longest]), [
     longest,
     next,
     "src/a.test.ts",
     "src/b.test.ts",
   ]);
+});
+
+test("a file of more than ten seconds is noted with its reason", () => {
+  const silent = Object.entries(NOTED).filter(([, { seconds, why }]) => seconds > SLOW_S && why === undefined);
+  assert.deepEqual(silent, []);
+});
+
+test("files that became slow are told, measured by the others of the same run", () => {
+  const noted = Object.entries(NOTED).filter(([, { seconds }]) => seconds > SLOW_S);
+  const took = (times: number) => noted.map(([file, { seconds }]) => ({ file, ms: seconds * 1000 * times }));
+  assert.deepEqual(becameSlow(took(1)), []);
+  // On a busy machine everything takes longer.
+  assert.deepEqual(becameSlow(took(5)), []);
+  const [first, ...others] = took(5);
+  const slower = { file: first?.file ?? "", ms: 2 * (first?.ms ?? 0) };
+  const unknown = { file: "test/new.test.ts", ms: 100_000 };
+  assert.deepEqual(
+    becameSlow([slower, ...others, unknown]).map(({ file }) => file),
+    [slower.file, unknown.file],
+  );
+});
+
+test("every test file belongs to a part of the deep run", () => {
+  const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
+  assert.deepEqual([...new Set(files.map(partOf))].sort(), [...PARTS].sort());
+  assert.throws(() => partOf("test/elsewhere/a.test.ts"), /elsewhere.+scripts\/test-parts\.ts/);
+});
+
+test("a run ends with one line: what passed, failed and was skipped, and what to install for it", () => {
+  const counts = { tests: 12, passed: 7, skipped: 4, todo: 0 };
+  const skips = new Map([
+    ["no browser (needs Chromium)", 1],
+    ["no PostgreSQL (needs Debian's postgresql)", 3],
+  ]);
+  assert.equal(
+    lastLine(counts, skips),
+    "7 passed, 1 failed, 4 skipped: 3 no PostgreSQL (needs Debian's postgresql); 1 no browser (needs Chromium).",
+  );
+  assert.equal(lastLine({ tests: 2, passed: 2, skipped: 0, todo: 0 }, new Map()), "2 passed, 0 failed, 0 skipped.");
 });
 
 test("a tag is released when package.json and the changelog name the same version, and not otherwise", () => {

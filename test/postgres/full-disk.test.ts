@@ -6,7 +6,8 @@ import { type TestContext, test } from "node:test";
 import pg from "pg";
 import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { describeOn, newSchema } from "./postgres.ts";
+import { describeOn } from "../engines/describe-on.ts";
+import { newSchema } from "./postgres.ts";
 import { hasBinaries, startPostgres } from "./postgres-process.ts";
 import { smallDisk } from "./small-disk.ts";
 
@@ -19,6 +20,7 @@ const clock = { now: () => Date.UTC(2026, 2, 15, 12) };
 const found = hasBinaries() ? smallDisk(48) : "PostgreSQL is not installed.";
 
 describeOn(
+  "smallDisk",
   "a full disk under PostgreSQL",
   typeof found === "string" ? found : { disk: found },
   ({ disk }) => {
@@ -140,5 +142,4 @@ describeOn(
       await server.kill();
     });
   },
-  "ZAEL_REQUIRE_SMALL_DISK",
 );

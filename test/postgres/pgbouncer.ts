@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { accessSync, chownSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { describeOn, postgresOrReason } from "./postgres.ts";
+import { describeOn } from "../engines/describe-on.ts";
+import { postgresOrReason } from "./postgres.ts";
 import { freePort, unprivileged } from "./postgres-process.ts";
 
 // A pooler in transaction mode between limiter and server: that of ZAEL_PGBOUNCER, Debian's, or one on the PATH. Where there is none
@@ -20,7 +21,7 @@ export interface PooledPostgres {
 
 /** A suite on a server behind a pooler. To be awaited, at the top of a file. */
 export async function describePgbouncer(name: string, define: (place: PooledPostgres) => void): Promise<void> {
-  describeOn(name, await pooledOrReason(), define, "ZAEL_REQUIRE_PGBOUNCER");
+  describeOn("pgbouncer", name, await pooledOrReason(), define);
 }
 
 async function pooledOrReason(): Promise<PooledPostgres | string> {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { describe, test } from "node:test";
+import { describeOn } from "../engines/describe-on.ts";
 import { hasBinaries, startPostgres } from "./postgres-process.ts";
 
 // The PostgreSQL that suites run against: Debian's, started with the test file in a folder of its own and gone with it.
@@ -15,36 +15,13 @@ export interface TestPostgres {
 
 /** A suite on a real PostgreSQL. To be awaited, at the top of a file. */
 export async function describePostgres(name: string, define: (postgres: TestPostgres) => void): Promise<void> {
-  describeOn(name, await postgresOrReason(), define);
+  describeOn("postgres", name, await postgresOrReason(), define);
 }
 
 /** A suite on servers that it starts itself, with settings of its own: one that is killed, or made as it is in production. */
 export async function describeServers(name: string, define: (start: typeof startPostgres) => void): Promise<void> {
-  describeOn(name, hasBinaries() ? { start: startPostgres } : "PostgreSQL is not installed.", ({ start }) =>
-    define(start),
-  );
-}
-
-/** Where what a suite needs was not found but a reason, it is skipped and says so; or fails, where that is required. */
-export function describeOn<Found extends object>(
-  name: string,
-  found: Found | string,
-  define: (found: Found) => void,
-  required = "ZAEL_REQUIRE_POSTGRES",
-): void {
-  if (typeof found !== "string") {
-    describe(name, () => define(found));
-    return;
-  }
-  const reason = `No PostgreSQL for the suite "${name}": ${found}`;
-  if (process.env[required] === "1") {
-    test(name, () => {
-      throw new Error(reason);
-    });
-    return;
-  }
-  process.stderr.write(`SKIPPED. ${reason}\n`);
-  test(name, { skip: reason }, () => {});
+  const found = hasBinaries() ? { start: startPostgres } : "PostgreSQL is not installed.";
+  describeOn("postgres", name, found, ({ start }) => define(start));
 }
 
 let postgres: Promise<TestPostgres | string> | undefined;

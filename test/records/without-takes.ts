@@ -65,7 +65,7 @@ export function describeRecords(name: string, open: () => Promise<OpenedRecords>
           told++;
         } catch (error) {
           if (!needsTakes) throw error;
-          context.skip("comes to a bucket");
+          context.skip("told on whole stores");
         } finally {
           await close();
         }

@@ -1,5 +1,5 @@
-import { describe, test } from "node:test";
 import { type DynamodbLocal, dynamodbLocalOrReason } from "../dynamodb/dynamodb-local.ts";
+import { declareMissing, describeOn } from "../engines/describe-on.ts";
 import { startMoto } from "../engines/python-tools.ts";
 
 // The S3 that suites run against: moto's server, in a Python environment that is made once and kept outside of the
@@ -22,21 +22,8 @@ export async function describeArchive(
   const dynamodb = await dynamodbLocalOrReason();
   s3 ??= s3OrReason();
   const found = await s3;
-  if (typeof dynamodb !== "string" && typeof found !== "string") {
-    describe(name, () => define({ dynamodb, s3: found }));
-    return;
-  }
-  const missing = [dynamodb, found].filter((each) => typeof each === "string").join(" ");
-  const reason = `No DynamoDB or no S3 for the suite "${name}": ${missing}`;
-  const { ZAEL_REQUIRE_DYNAMODB, ZAEL_REQUIRE_S3 } = process.env;
-  if ((typeof dynamodb === "string" ? ZAEL_REQUIRE_DYNAMODB : ZAEL_REQUIRE_S3) === "1") {
-    test(name, () => {
-      throw new Error(reason);
-    });
-    return;
-  }
-  process.stderr.write(`SKIPPED. ${reason}\n`);
-  test(name, { skip: reason }, () => {});
+  if (typeof dynamodb === "string") declareMissing("dynamodb", name, dynamodb);
+  else describeOn("s3", name, found, (server) => define({ dynamodb, s3: server }));
 }
 
 let s3: Promise<S3Server | string> | undefined;

@@ -1,0 +1,47 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** Test files that run in one process. */
+export interface TestGroup {
+  /** What the process is started with. */
+  readonly entry: string;
+  readonly files: readonly string[];
+}
+
+/** Folders whose tests start no engine and no process; a file that does all the same has one of the words below. */
+const PURE = [
+  ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
+  ...["test/vectors/", "test/llm/", "test/middleware/", "test/stored-leases/", "test/mcp/"],
+];
+
+/** A file that changes what all of a process share, or goes by it, has a process of its own. */
+const SHARED_STATE =
+  /child_process|worker_threads|process\.(on|once|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Dynamo|Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
+
+/** So many files a process loads: their modules are loaded once for all of them. */
+const FILES_MAX = 24;
+
+/** Puts files that share nothing but modules together; `isAlone` names those that take too long to wait for each other. */
+export function grouped(root: string, files: readonly string[], isAlone: (file: string) => boolean): TestGroup[] {
+  const isPure = (file: string) =>
+    PURE.some((folder) => file.startsWith(folder)) &&
+    !isAlone(file) &&
+    !SHARED_STATE.test(readFileSync(join(root, file), "utf8"));
+  const alone = files.filter((file) => !isPure(file)).map((file) => ({ entry: join(root, file), files: [file] }));
+  const pure = files.filter(isPure);
+  const groups = Array.from({ length: Math.ceil(pure.length / FILES_MAX) }, (_, i) =>
+    pure.slice(i * FILES_MAX, (i + 1) * FILES_MAX),
+  );
+  const folder = join(root, "node_modules/.cache/zae-limiter/groups");
+  mkdirSync(folder, { recursive: true });
+  return [
+    ...alone,
+    ...groups.map((group, i) => {
+      const entry = join(folder, `${process.pid}-${i + 1}.test.mjs`);
+      const lines = group.map((file) => `await import(${JSON.stringify(pathToFileURL(join(root, file)).href)});\n`);
+      writeFileSync(entry, lines.join(""));
+      return { entry, files: group };
+    }),
+  ];
+}

@@ -1,0 +1,56 @@
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** The parts of `npm run test:deep`: each is a job of its own in continuous integration. */
+export const PARTS = ["simulation", "stores", "surfaces", "package"] as const;
+
+export type Part = (typeof PARTS)[number];
+
+/** The part that the tests of a folder belong to, where they have more to look at than `npm test` does. */
+const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
+  simulation: [
+    ...["src", "test/simulation", "test/lease-simulation", "test/limiter", "test/limits", "test/protocol"],
+    ...["test/shared", "test/straight", "test/defects", "test/vectors"],
+  ],
+  stores: [
+    ...["test/contract", "test/dynamodb", "test/postgres", "test/sqlite", "test/records", "test/stored-leases"],
+    ...["test/aggregator", "test/migrate", "test/refusals", "test/s3", "test/manifest"],
+  ],
+  surfaces: [
+    ...["test/cli", "test/client", "test/server", "test/dashboard", "test/mcp", "test/middleware", "test/llm"],
+    ...["test/otel", "test/examples"],
+  ],
+  package: ["test/package", "test/docs", "test/infra", "test/tidy", "test/oldest", "test/interop"],
+};
+
+/** Test files that only `npm run test:deep` runs, and what has their subject in `npm test`. */
+export const DEEP_ONLY: Readonly<Record<string, string>> = {};
+
+/** The part of a test file. */
+export function partOf(file: string): Part {
+  const part = PARTS.find((one) => FOLDERS[one].some((folder) => file.startsWith(`${folder}/`)));
+  if (part === undefined) throw new Error(`${file} is in a folder of no part; name it in scripts/test-parts.ts.`);
+  return part;
+}
+
+/** The files that look at more in `npm run test:deep`: those that only it runs, and those that ask how deep a run is. */
+export function deepFiles(root: string, files: readonly string[]): string[] {
+  const asks = new Map<string, boolean>();
+  const asksDepth = (file: string): boolean => {
+    const known = asks.get(file);
+    if (known !== undefined) return known;
+    // A circle of imports ends here.
+    asks.set(file, false);
+    const answer = importedBy(root, file).some((other) => other === "test/depth.ts" || asksDepth(other));
+    asks.set(file, answer);
+    return answer;
+  };
+  return files.filter((file) => file in DEEP_ONLY || asksDepth(file));
+}
+
+/** The files of `test` that a file imports by a path. */
+function importedBy(root: string, file: string): string[] {
+  const text = readFileSync(join(root, file), "utf8");
+  const paths = Array.from(text.matchAll(/\bfrom "(\.[^"]+\.ts)"/g), ([, path]) => join(dirname(file), path as string));
+  return paths.filter((path) => path.startsWith("test/"));
+}
