@@ -71,10 +71,9 @@ export function checkRejected(scene: Scene, request: AcquireRequest, error: unkn
   if (error instanceof RateLimiterUnavailable && client.onUnavailable === "allow") {
     journal.violation(`${operation.name} was stopped by an outage: ${error.stack}`);
   }
-  // A client that cannot see that configuration changed may go by anything it ever was.
   if (error instanceof ResourceDisabled) {
     journal.count("requests to disabled resources");
-    if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
+    if (truth.disables(request, client.switchedSinceMs)) return;
     journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
   }
   if (!(error instanceof ValidationError)) return;

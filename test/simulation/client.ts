@@ -281,6 +281,21 @@ export class Client {
     }
   }
 
+  /**
+   * Since when what was configured may be what it says of a switch: one that cannot see changes may go by anything that ever was, one
+   * that hears of them with answers of its store by what it may remember, any other by what is stored.
+   */
+  get switchedSinceMs(): number {
+    if (this.hidden) return Number.NEGATIVE_INFINITY;
+    const hearsLater = this.#seen.scope("default").config.askGeneration !== undefined;
+    return hearsLater ? this.#rememberedSinceMs(this.clock.now()) : this.#around.clock.now();
+  }
+
+  #rememberedSinceMs(nowMs: number): number {
+    const agesMs = Math.ceil(this.#configTtlMs * 1.001) + this.#resolveMs + this.#connection.configAgeMs;
+    return this.clock.trueMs(nowMs) - agesMs - this.clock.steppedBackMs - 1;
+  }
+
   // A client that cannot see that configuration changed may go by what it was, for as long as it may be remembered.
   #planned(claims: readonly Claim[], { nowMs }: CallContext): void {
     const operation = currentOperation();
@@ -290,9 +305,7 @@ export class Client {
     operation.asked++;
     operation.hasRead = false;
     if (!this.hidden) return;
-    const agesMs = Math.ceil(this.#configTtlMs * 1.001) + this.#resolveMs + this.#connection.configAgeMs;
-    const sinceMs = this.clock.trueMs(nowMs) - agesMs - this.clock.steppedBackMs - 1;
-    if (this.#around.truth.explains(operation.request, claims, sinceMs)) return;
+    if (this.#around.truth.explains(operation.request, claims, this.#rememberedSinceMs(nowMs))) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
   }
