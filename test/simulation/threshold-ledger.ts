@@ -9,6 +9,8 @@ import { shownKey } from "./operation.ts";
 
 /** One percentage of one limit: of a quota in one period. */
 interface Kept {
+  /** When it was first taken from: takes are reported in the order in which their requests were decided. */
+  readonly fromMs: number;
   /** How often it could be told: beginnings in which it was reached, or of what refills crossings. */
   may: number;
   told: number;
@@ -95,7 +97,7 @@ export class ThresholdLedger {
       });
       for (const percent of notifyAt) {
         const isReached = after * 100n >= capacity * BigInt(percent);
-        const kept = this.#of(id, name, percent, period);
+        const kept = this.#of(id, name, percent, period, Math.max(nowMs, state.epochMs));
         if ((isEstimated || !isHeard) && hasPeriods) kept.estimated.add(`${held.quota?.resets}`);
         if (hasPeriods) this.#inPeriod(kept, held, isReached && isHeard);
         else refilling(kept, held, isReached, isLow(percent));
@@ -121,7 +123,9 @@ export class ThresholdLedger {
       for (const percent of notifyAt) {
         if (used * 100n < capacity * BigInt(percent)) continue;
         const period = this.#periodOf(bucketId, held, endMs);
-        this.#of(bucketId, held.name, percent, period).estimated.add(`${held.quota?.resets}`);
+        this.#of(bucketId, held.name, percent, period, Math.max(nowMs, state.epochMs)).estimated.add(
+          `${held.quota?.resets}`,
+        );
       }
     }
   }
@@ -132,10 +136,10 @@ export class ThresholdLedger {
   }
 
   #book(isDue: (event: ThresholdEvent) => boolean): void {
-    for (const { entityId, resource, limit, percent, resetsAtMs } of this.#heard.filter(isDue)) {
+    for (const { entityId, resource, limit, percent, resetsAtMs, atMs } of this.#heard.filter(isDue)) {
       const { id } = bucketKey(entityId, resource);
       const sinceMs = this.#sessions.get([id, limit, resetsAtMs].join("\t"));
-      this.#of(id, limit, percent, sinceMs === undefined ? resetsAtMs : `since ${sinceMs}`).told++;
+      this.#of(id, limit, percent, sinceMs === undefined ? resetsAtMs : `since ${sinceMs}`, atMs).told++;
     }
     this.#heard = this.#heard.filter((event) => !isDue(event));
   }
@@ -174,15 +178,15 @@ export class ThresholdLedger {
   }
 
   /**
-   * A later period of the limit was told already: who is late with a mark beside its take cannot see any more whether another told
+   * A later period of the limit, or a later rule, was told already: who is late with a mark beside its take cannot see any more whether another told
    * it, and tells nothing.
    */
   #isBeforeTold(key: string): boolean {
     const [bucketId, name, , period] = key.split("\t");
-    const all = [...this.#kept];
-    return all.slice(all.findIndex(([one]) => one === key)).some(([other, { told }]) => {
+    const sinceMs = this.#kept.get(key)?.fromMs ?? 0;
+    return [...this.#kept].some(([other, { told, fromMs }]) => {
       const [itsBucket, itsName, , its] = other.split("\t");
-      return itsBucket === bucketId && itsName === name && its !== period && told > 0;
+      return itsBucket === bucketId && itsName === name && its !== period && told > 0 && fromMs >= sinceMs;
     });
   }
 
@@ -214,11 +218,12 @@ export class ThresholdLedger {
     return rules.endMs(limit, quota, atMs, this.#calendar);
   }
 
-  #of(bucketId: string, name: string, percent: number, period: number | string | undefined): Kept {
+  #of(bucketId: string, name: string, percent: number, period: number | string | undefined, fromMs: number): Kept {
     const key = [bucketId, name, percent, period ?? ""].join("\t");
     let kept = this.#kept.get(key);
     if (kept === undefined) {
       kept = {
+        fromMs,
         may: 0,
         told: 0,
         beginnings: new Set(),
