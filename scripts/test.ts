@@ -63,7 +63,7 @@ await runScript(USAGE, async (args) => {
   // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
   if (isDeep) await deepen();
-  Object.assign(process.env, await endpointFor(files));
+  Object.assign(process.env, await endpointFor(files), await serverFor(files));
   if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
   const { runTestFiles } = await import("./test-run.ts");
   const isNoted = filters.length === 0 && !isDeep;
@@ -87,6 +87,17 @@ async function endpointFor(files: readonly string[]): Promise<Record<string, str
   const { startDynamodbLocal } = await import("../test/dynamodb/dynamodb-local-process.ts");
   try {
     return { ZAEL_TEST_ENDPOINT: await startDynamodbLocal(await fetchedDynamodbLocal()), ZAEL_TEST_ENGINE: "local" };
+  } catch {
+    return {};
+  }
+}
+
+/** One PostgreSQL for all files, each with a database of its own: to make a folder of data costs more than most of their tests. */
+async function serverFor(files: readonly string[]): Promise<Record<string, string>> {
+  if (!files.some((file) => /postgres|machines/.test(file))) return {};
+  const { startTestServer } = await import("../test/postgres/postgres.ts");
+  try {
+    return { ZAEL_TEST_POSTGRES_SERVER: await startTestServer() };
   } catch {
     return {};
   }

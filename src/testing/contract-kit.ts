@@ -48,12 +48,15 @@ export type Gap = "generation" | "pastHours" | "thresholds" | "slots";
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {
   readonly gaps: ReadonlySet<Gap>;
+  /** So often at most a story does one thing over and over: to see that nothing is lost a little each time, or swept away meanwhile. */
+  readonly repeatsMax: number;
   test(sentence: string, story: (place: TestedNamespace) => Promise<void>): void;
 }
 
-export function suiteOn(open: OpenStore, gaps: readonly Gap[]): Suite {
+export function suiteOn(open: OpenStore, gaps: readonly Gap[], repeatsMax = Number.POSITIVE_INFINITY): Suite {
   return {
     gaps: new Set(gaps),
+    repeatsMax,
     test: (sentence, story) => {
       test(sentence, async () => {
         const opened = await open();

@@ -42,7 +42,11 @@ import { usageContract } from "./contract-usage.ts";
  * store does not have.
  */
 export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[] = []): void {
-  const suite = suiteOn(open, gaps);
+  describeSuite(name, suiteOn(open, gaps));
+}
+
+/** The contract on a suite, which may say more of how it is told. */
+export function describeSuite(name: string, suite: Suite): void {
   const under = (theme: string, contract: (suite: Suite) => void) =>
     describe(`${name}: ${theme}`, () => contract(suite));
   under("taking", bucketContract);

@@ -7,10 +7,11 @@ import { steadyMs } from "../../src/adapters/system/clock.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { describeStore } from "../../src/testing/contract.ts";
+import { atDepth } from "../depth.ts";
 
 const calendar = createCalendar();
 
-for (const coalesce of [true, false]) {
+for (const coalesce of atDepth([true], [true, false])) {
   describeStore(coalesce ? "sqlite" : "sqlite, call by call", () => {
     const folder = mkdtempSync(join(tmpdir(), "zae-limiter-contract-"));
     const options = {

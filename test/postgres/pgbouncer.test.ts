@@ -5,7 +5,9 @@ import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { describeStore } from "../../src/testing/contract.ts";
+import type { OpenStore } from "../../src/testing/contract-kit.ts";
 import { here } from "../cli/in-process.ts";
+import { isDeep } from "../depth.ts";
 import { describePgbouncer, SERVER_CONNECTIONS } from "./pgbouncer.ts";
 import { emptied } from "./record-kit.ts";
 
@@ -16,7 +18,7 @@ await describePgbouncer("through a pooler in transaction mode", ({ url, pooledUr
   after(() => direct.end());
 
   const contractSchema = newSchema();
-  describeStore("postgres through pgbouncer", async () => {
+  const opened: OpenStore = async () => {
     const open = () =>
       openPostgres({ url: `${pooledUrl}?schema=${contractSchema}`, clock, adminTimeoutMs: 60_000, poolMax: 3 });
     const stores: Store[] = [await open()];
@@ -32,7 +34,8 @@ await describePgbouncer("through a pooler in transaction mode", ({ url, pooledUr
         await emptied(direct, contractSchema);
       },
     };
-  }, ["pastHours"]);
+  };
+  if (isDeep) describeStore("postgres through pgbouncer", opened, ["pastHours"]);
 
   test("limiters with more connections than the pooler has count together, exactly", async () => {
     const store = `${pooledUrl}?schema=${newSchema()}`;

@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
+import pg from "pg";
 import { describeOn } from "../engines/describe-on.ts";
 import { hasBinaries, startPostgres } from "./postgres-process.ts";
 
-// The PostgreSQL that suites run against: Debian's, started with the test file in a folder of its own and gone with it.
-// ZAEL_TEST_POSTGRES_URL=postgres://... names another one, in which suites make schemas of their own. Where none can be had,
-// suites are skipped and say so; with ZAEL_REQUIRE_POSTGRES=1 that is a failure.
+// The PostgreSQL that suites run against: Debian's, started by `npm test` for all files, of which each has a database of its own; or, for
+// a file that runs by itself, with that file in a folder of its own, and gone with it. ZAEL_TEST_POSTGRES_URL=postgres://... names
+// another one, in which suites make schemas of their own. Where none can be had, suites are skipped and say so; with
+// ZAEL_REQUIRE_POSTGRES=1 that is a failure.
 
 /** A server for tests. */
 export interface TestPostgres {
@@ -34,12 +36,27 @@ export function postgresOrReason(): Promise<TestPostgres | string> {
 
 async function startedOrReason(): Promise<TestPostgres | string> {
   try {
-    const { ZAEL_TEST_POSTGRES_URL: given } = process.env;
-    const url = given || (await startPostgres(["fsync=off", "max_connections=100"])).url;
+    const { ZAEL_TEST_POSTGRES_URL: given, ZAEL_TEST_POSTGRES_SERVER: server } = process.env;
+    const url = given || (server ? await newDatabase(server) : await startTestServer());
     return { url, newSchema };
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
+}
+
+/** Starts a server for test files, which ends with this process; its address. */
+export async function startTestServer(): Promise<string> {
+  return (await startPostgres(["fsync=off", "max_connections=200"])).url;
+}
+
+/** Of its own for each file: a transaction that one keeps open would keep the others' old rows from being cleared away. */
+async function newDatabase(server: string): Promise<string> {
+  const name = newSchema();
+  const client = new pg.Client({ connectionString: server });
+  await client.connect();
+  await client.query(`CREATE DATABASE ${name}`);
+  await client.end();
+  return Object.assign(new URL(server), { pathname: name }).href;
 }
 
 export function newSchema(): string {

@@ -52,6 +52,7 @@ export function describeRecords(name: string, open: () => Promise<OpenedRecords>
   let told = 0;
   const suite: Suite = {
     gaps: new Set(),
+    repeatsMax: Number.POSITIVE_INFINITY,
     test: (sentence, story) => {
       test(sentence, async (context) => {
         const { records, close } = await open();
