@@ -19,11 +19,25 @@ export function bundleTypes(dist: string): void {
     }
   }
   for (const file of globSync("**/*.d.ts", { cwd: dist })) if (!needed.has(join(dist, file))) rmSync(join(dist, file));
-  const program = ts.createProgram(entries, { skipLibCheck: true, module: ts.ModuleKind.NodeNext, types: [] });
+  const program = ts.createProgram(entries, OPTIONS, ownFilesHost());
   for (const [i, entry] of entries.entries()) {
     const text = forCommonJs(program, entry, ENTRIES[i] ?? "");
     writeFileSync(entry.replace(/\.d\.ts$/, ".d.cts"), text);
   }
+}
+
+const OPTIONS: ts.CompilerOptions = { noLib: true, module: ts.ModuleKind.NodeNext, types: [] };
+
+/** Finds the declarations of this package alone: what an entry exports is declared in them, and those of its peers take long to read. */
+function ownFilesHost(): ts.CompilerHost {
+  const host = ts.createCompilerHost(OPTIONS);
+  host.resolveModuleNameLiterals = (literals, file) =>
+    literals.map(({ text }) => {
+      if (!text.startsWith(".")) return { resolvedModule: undefined };
+      const resolvedFileName = join(dirname(file), text.replace(/\.js$/, ".d.ts"));
+      return { resolvedModule: { resolvedFileName, extension: ts.Extension.Dts } };
+    });
+  return host;
 }
 
 /** No entry exports a name of `protocol/`: its types stand in declarations of others, and nobody reads what is said of them. */

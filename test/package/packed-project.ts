@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { isDeep } from "../depth.ts";
 import { plainEnvironment } from "../docs/readme.ts";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -44,7 +45,9 @@ export interface PackedProject {
 
 export async function packedProject(): Promise<PackedProject> {
   const outer = await mkdtemp(join(tmpdir(), "package-"));
-  await run("npm", ["pack", "--pack-destination", outer], root);
+  // A deep run packs it as it is published, which compiles the types anew; they are not needed to run it.
+  if (!isDeep) await run(process.execPath, ["scripts/build.ts", "--no-types"], root);
+  await run("npm", ["pack", "--pack-destination", outer, ...(isDeep ? [] : ["--ignore-scripts"])], root);
   const [packed] = (await readdir(outer)).filter((name) => name.endsWith(".tgz"));
   assert.ok(packed !== undefined, "npm pack left no tarball");
   const tarball = join(outer, packed);
@@ -72,6 +75,14 @@ export async function packedProject(): Promise<PackedProject> {
     },
     remove: () => rm(outer, { recursive: true }),
   };
+}
+
+/** What package.json exports, but for files of data: `.`, `./memory`. */
+export async function entryNames(): Promise<string[]> {
+  const { exports } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
+    exports: Record<string, unknown>;
+  };
+  return Object.keys(exports).filter((name) => !name.endsWith(".json"));
 }
 
 const STRICT = {
