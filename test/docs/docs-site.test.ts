@@ -17,6 +17,7 @@ import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { llmsText, pagesOf, parseIndex, SHOWN_BESIDES, siteFileOf, siteLinkOf } from "../../scripts/docs-index.ts";
+import { deepTest } from "../depth.ts";
 import { plainEnvironment } from "./readme.ts";
 
 // The index is the one list of documents: everything is in it, and the site and llms.txt are made from it.
@@ -65,25 +66,28 @@ test("links work in the repository and on the site, also those that leave docs/"
   assert.equal(siteLinkOf(from, "../../src/entry/index.ts"), undefined);
 });
 
-test("the site builds: every document is a page, no link or anchor leads nowhere, and its pages can be searched", async (t) => {
-  const site = temporary(t);
-  await build(root, site);
-  const html = [...documents.map((file) => `docs/${file}`), ...SHOWN_BESIDES].map((file) =>
-    (siteFileOf(file) ?? file).replace(/\.md$/, ".html"),
-  );
-  assert.deepEqual(
-    html.filter((file) => !existsSync(join(site, file))),
-    [],
-  );
-  assert.deepEqual(deadAnchors(site, html), []);
-  assert.match(readFileSync(join(site, "index.html"), "utf8"), /Kinds of limits/);
-  assert.equal(globSync("assets/chunks/@localSearchIndex*.js", { cwd: site }).length, 1);
-  assert.equal(readFileSync(join(site, "llms.txt"), "utf8"), llmsText(index));
-  const linked = pages.filter((file) => !existsSync(join(site, file)));
-  assert.deepEqual(linked, [], "llms.txt links to Markdown that the site does not have");
-});
+deepTest(
+  "the site builds: every document is a page, no link or anchor leads nowhere, and its pages can be searched",
+  async (t) => {
+    const site = temporary(t);
+    await build(root, site);
+    const html = [...documents.map((file) => `docs/${file}`), ...SHOWN_BESIDES].map((file) =>
+      (siteFileOf(file) ?? file).replace(/\.md$/, ".html"),
+    );
+    assert.deepEqual(
+      html.filter((file) => !existsSync(join(site, file))),
+      [],
+    );
+    assert.deepEqual(deadAnchors(site, html), []);
+    assert.match(readFileSync(join(site, "index.html"), "utf8"), /Kinds of limits/);
+    assert.equal(globSync("assets/chunks/@localSearchIndex*.js", { cwd: site }).length, 1);
+    assert.equal(readFileSync(join(site, "llms.txt"), "utf8"), llmsText(index));
+    const linked = pages.filter((file) => !existsSync(join(site, file)));
+    assert.deepEqual(linked, [], "llms.txt links to Markdown that the site does not have");
+  },
+);
 
-test("a link to a page that is not there fails the build", async (t) => {
+deepTest("a link to a page that is not there fails the build", async (t) => {
   const copy = temporary(t);
   for (const file of ["docs/.vitepress/config.ts", "docs/.vitepress/theme", "scripts/docs-index.ts", "package.json"]) {
     cpSync(join(root, file), join(copy, file), { recursive: true });

@@ -4,14 +4,15 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, before, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { after, before, describe, type TestContext, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { format, promisify } from "node:util";
 import { anchorOf } from "../../scripts/docs-index.ts";
 import * as api from "../../src/entry/index.ts";
 import * as attributes from "../../src/protocol/item/attributes.ts";
 import { RETRY } from "../../src/protocol/process/retry-policy.ts";
 import { PROBLEM_STATUSES } from "../../src/server/problem.ts";
+import { deepTest, isDeep } from "../depth.ts";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
 import { plainEnvironment } from "./readme.ts";
 
@@ -33,7 +34,6 @@ function fileOf(example: Example): string {
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "docs-"));
   // Examples import frameworks by their names.
-  // Frameworks that examples import beside the package.
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   for (const example of examples) {
     await mkdir(dirname(fileOf(example)));
@@ -43,18 +43,46 @@ before(async () => {
 
 after(() => rm(folder, { recursive: true }));
 
-// A few at a time: each is a process of its own. None has a time limit but the test runner's: a busy machine is no fault.
-describe("every example that begins with an import of the package runs as it stands, and ends by itself", {
-  concurrency: 3,
+/** Runs an example as its reader does, in a process that ends by itself; what it printed. */
+async function runsAlone(example: Example): Promise<string> {
+  const file = fileOf(example);
+  const ran = run(process.execPath, [file], { cwd: dirname(file), env });
+  const { stdout } = await ran.catch((error) => assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`));
+  return stdout;
+}
+
+/** Runs an example in this process, which has loaded most of what it needs; what it printed. */
+async function runsHere(t: TestContext, example: Example): Promise<string> {
+  const file = fileOf(example);
+  const before = process.cwd();
+  let stdout = "";
+  t.mock.method(console, "log", (...values: unknown[]) => {
+    stdout += `${format(...values)}\n`;
+  });
+  process.chdir(dirname(file));
+  try {
+    await import(pathToFileURL(file).href);
+    // Some print when their server listens.
+    while (stdout.length < (example.printed ?? "").length) await new Promise((resolve) => setTimeout(resolve, 5));
+  } finally {
+    process.chdir(before);
+  }
+  return stdout;
+}
+
+/** Those that declare tests, and one with a whole PostgreSQL in it, take a process and their time. */
+const isLong = ({ text }: Example) => /node:test|describeStore|pglite/.test(text);
+
+// A few processes at a time, where each has one. None has a time limit but the test runner's: a busy machine is no fault.
+describe("every example that begins with an import of the package runs as it stands", {
+  concurrency: isDeep ? 3 : 1,
 }, () => {
   const local = examples.filter(({ isOnDynamo, isOnPostgres, isStep }) => !isOnDynamo && !isOnPostgres && !isStep);
-  assert.ok(local.length > 10, `only ${local.length} examples were found`);
-  for (const example of local) {
-    test(example.place, async () => {
-      const file = fileOf(example);
-      const ran = run(process.execPath, [file], { cwd: dirname(file), env });
-      const { stdout } = await ran.catch((error) => assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`));
-      if (example.printed !== undefined) assert.equal(stdout, example.printed);
+  assert.ok(local.length > 70, `only ${local.length} examples were found`);
+  for (const example of local.filter((each) => isDeep || !isLong(each))) {
+    test(example.place, async (t) => {
+      const printed = isDeep ? await runsAlone(example) : await runsHere(t, example);
+      if (example.printed !== undefined) assert.equal(printed, example.printed);
     });
   }
 });
@@ -67,7 +95,7 @@ test("every example of the README has what it prints right below it", () => {
   );
 });
 
-test("every example compiles as strictly as the package itself", async () => {
+deepTest("every example compiles as strictly as the package itself", async () => {
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: {
