@@ -24,7 +24,14 @@ const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
 };
 
 /** Test files that only `npm run test:deep` runs, and what has their subject in `npm test`. */
-export const DEEP_ONLY: Readonly<Record<string, string>> = {};
+export const DEEP_ONLY: Readonly<Record<string, string>> = {
+  "test/infra/cdk.test.ts":
+    "the construct includes the template that test/infra/template.test.ts and first-deploy.test.ts have",
+  "test/infra/stack-moto.test.ts":
+    "test/infra/stack-requests.test.ts has a stack's commands, on a server that answers like CloudFormation",
+  "test/infra/production-guide.test.ts":
+    "test/infra/stack-requests.test.ts, and test/cli/help.test.ts for the names of commands and options",
+};
 
 /** The part of a test file. */
 export function partOf(file: string): Part {

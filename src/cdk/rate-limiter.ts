@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CustomResource, Fn } from "aws-cdk-lib";
@@ -136,10 +136,9 @@ export class RateLimiterConstruct extends Construct {
             [OWN_PARAMETERS.key]: encryptionKey?.keyArn ?? "",
           };
     this.#key = encryptionKey;
-    this.template = new CfnInclude(this, "Stack", {
-      templateFile: fileOf(bare),
-      preserveLogicalIds,
-      parameters: { ...Object.fromEntries(values), ...own },
+    this.template = withFileOf(bare, (templateFile) => {
+      const parameters = { ...Object.fromEntries(values), ...own };
+      return new CfnInclude(this, "Stack", { templateFile, preserveLogicalIds, parameters });
     });
     this.#parts = { ...parts, codeFolder: codeFolder ?? parts.codeFolder };
     this.#hasProvisioner = hasProvisioner(options);
@@ -235,9 +234,14 @@ function ownTable(table: OwnTable): { readonly tableArn: string; readonly stream
   return table.tableStreamArn === undefined ? { tableArn } : { tableArn, streamArn };
 }
 
-/** CDK includes templates from files. */
-function fileOf(template: object): string {
-  const file = join(mkdtempSync(join(tmpdir(), "zae-limiter-cdk-")), "template.json");
-  writeFileSync(file, JSON.stringify(template));
-  return file;
+/** CDK includes templates from files, which it has read once they are included. */
+function withFileOf<Included>(template: object, include: (file: string) => Included): Included {
+  const folder = mkdtempSync(join(tmpdir(), "zae-limiter-cdk-"));
+  try {
+    const file = join(folder, "template.json");
+    writeFileSync(file, JSON.stringify(template));
+    return include(file);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

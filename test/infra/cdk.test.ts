@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { before, type TestContext, test } from "node:test";
@@ -103,6 +103,19 @@ test("the construct has the resources and outputs of template(), by the same log
       assert.equal(Code.ZipFile, undefined);
     }
   }
+});
+
+test("the construct leaves nothing in the folder of temporary files", () => {
+  const before = process.env.TMPDIR;
+  const empty = mkdtempSync(join(folder, "tmp-"));
+  process.env.TMPDIR = empty;
+  try {
+    new RateLimiter(new Stack(new App({ outdir: join(folder, "app-lean") }), "limits"), "Limits", { codeFolder });
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  }
+  assert.deepEqual(readdirSync(empty), []);
 });
 
 test("grants are the statements of the policies, in all namespaces or in one", () => {

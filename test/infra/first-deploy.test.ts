@@ -3,15 +3,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { App, Stack } from "aws-cdk-lib";
 import { bundleLambdas } from "../../scripts/bundle-lambda.ts";
-import { RateLimiter as Construct, type RateLimiterProps } from "../../src/entry/cdk.ts";
+import type { RateLimiter as Construct, RateLimiterProps } from "../../src/entry/cdk.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { handler } from "../../src/entry/provisioner.ts";
 import { template } from "../../src/infra/template.ts";
 import type { Properties } from "../../src/provisioner/properties.ts";
 import type { CustomResourceResponse } from "../../src/provisioner/response.ts";
 import { here } from "../cli/in-process.ts";
+import { deepTest } from "../depth.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { asInLambda } from "../dynamodb/provisioner-kit.ts";
 import { serve } from "../engines/http-kit.ts";
@@ -21,17 +21,16 @@ import { serve } from "../engines/http-kit.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "zael-first-"));
 process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-await bundleLambdas(folder);
-const codeFolder = join(folder, "lambda");
 
 type Resources = Readonly<Record<string, { readonly Type: string; readonly Properties: Properties }>>;
 
-let apps = 0;
-
-function synthesised(props: RateLimiterProps, declare: (limiter: Construct) => void): Resources {
-  const app = new App({ outdir: join(folder, `app-${++apps}`), analyticsReporting: false });
+async function synthesised(props: RateLimiterProps, declare: (limiter: Construct) => void): Promise<Resources> {
+  const { App, Stack } = await import("aws-cdk-lib");
+  const { RateLimiter: Limits } = await import("../../src/entry/cdk.ts");
+  await bundleLambdas(folder);
+  const app = new App({ outdir: join(folder, "app"), analyticsReporting: false });
   const stack = new Stack(app, "limits");
-  declare(new Construct(stack, "Limits", { codeFolder, ...props }));
+  declare(new Limits(stack, "Limits", { codeFolder: join(folder, "lambda"), ...props }));
   return (app.synth().getStackArtifact(stack.artifactId).template as { Resources: Resources }).Resources;
 }
 
@@ -71,8 +70,8 @@ await describeDynamo("the first deployment", (dynamodb) => {
   asInLambda(dynamodb);
   const reached = (stack: string) => ["--stack", stack, "--endpoint", dynamodb.endpoint, "--timeout", "30s"];
 
-  test("of the documented CDK example works: its declared limits are in force", async (t) => {
-    const resources = synthesised({ tableName: "limits", namespaces: ["tenant-a"] }, (limiter) => {
+  deepTest("of the documented CDK example works: its declared limits are in force", async (t) => {
+    const resources = await synthesised({ tableName: "limits", namespaces: ["tenant-a"] }, (limiter) => {
       limiter.limits("Declared", "resources: { api: { limits: { rpm: 100 } } }");
       limiter.limits("Tenant", "namespace: default\nresources: { other: { limits: { rpm: 7 } } }");
     });

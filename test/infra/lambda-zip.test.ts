@@ -11,6 +11,8 @@ import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import { newExpiringTable } from "../aggregator/expiring-table.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import { here } from "../cli/in-process.ts";
+import { isDeep } from "../depth.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { serve } from "../engines/http-kit.ts";
 import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
@@ -94,32 +96,36 @@ test("a file that is there is not overwritten without --force, and the zip is th
   assert.equal((await here(["lambda-export", "--output", join(folder, "no/such/folder.zip")])).code, 3);
 });
 
-await describeArchive("the exported code", ({ dynamodb, s3 }) => {
-  test("of the aggregator archives, reports what S3 refuses, and sweeps", async (t) => {
-    const folder = await unpacked(t, "aggregator");
-    const table = await newExpiringTable(t, dynamodb);
-    const bucket = await s3.newBucket();
-    const proxy = await S3Proxy.open(t, s3.endpoint);
-    const env = {
-      ...{ TABLE_NAME: table.stack, ARCHIVE_BUCKET_NAME: bucket, SWEEP_AFTER_HOURS: "2", LOG_LEVEL: "info" },
-      ...{ USAGE_KEPT_DAYS: "90", ZAE_LIMITER_SCHEMA_VERSION: "0.10.0" },
-      ...{ AWS_ENDPOINT_URL_S3: proxy.endpoint, AWS_ENDPOINT_URL_DYNAMODB: dynamodb.endpoint },
-    };
-    const batch = { Records: [expired("1"), expired("2")] };
-    proxy.choose = ({ method }) => (method === "PUT" ? "refuse" : "pass");
-    const refused = await invoked(folder, [batch], env);
-    assert.deepEqual(refused.answers, [{ batchItemFailures: [{ itemIdentifier: "1" }] }]);
-    proxy.choose = () => "pass";
-    const { answers, stdout } = await invoked(folder, [batch, { source: "aws.events" }], env);
-    assert.deepEqual(answers[0], { batchItemFailures: [] });
-    assert.equal(answers[1].complete, true);
-    const listed = await (await s3.send("GET", `${bucket}?list-type=2`)).text();
-    assert.match(listed, /<Key>audit\/year=2026\/month=03\/day=15\/audit-[0-9a-f]{16}-1-2\.jsonl\.gz<\/Key>/);
-    assert.match(stdout, /"CloudWatchMetrics"/);
-    const lost = await invoked(folder, [batch], { ...env, TABLE_NAME: "no-such-table" });
-    assert.deepEqual(lost.answers, [{ error: "table_not_found" }]);
+if (isDeep) {
+  await describeArchive("the exported code, with an archive", ({ dynamodb, s3 }) => {
+    test("of the aggregator archives, reports what S3 refuses, and sweeps", async (t) => {
+      const folder = await unpacked(t, "aggregator");
+      const table = await newExpiringTable(t, dynamodb);
+      const bucket = await s3.newBucket();
+      const proxy = await S3Proxy.open(t, s3.endpoint);
+      const env = {
+        ...{ TABLE_NAME: table.stack, ARCHIVE_BUCKET_NAME: bucket, SWEEP_AFTER_HOURS: "2", LOG_LEVEL: "info" },
+        ...{ USAGE_KEPT_DAYS: "90", ZAE_LIMITER_SCHEMA_VERSION: "0.10.0" },
+        ...{ AWS_ENDPOINT_URL_S3: proxy.endpoint, AWS_ENDPOINT_URL_DYNAMODB: dynamodb.endpoint },
+      };
+      const batch = { Records: [expired("1"), expired("2")] };
+      proxy.choose = ({ method }) => (method === "PUT" ? "refuse" : "pass");
+      const refused = await invoked(folder, [batch], env);
+      assert.deepEqual(refused.answers, [{ batchItemFailures: [{ itemIdentifier: "1" }] }]);
+      proxy.choose = () => "pass";
+      const { answers, stdout } = await invoked(folder, [batch, { source: "aws.events" }], env);
+      assert.deepEqual(answers[0], { batchItemFailures: [] });
+      assert.equal(answers[1].complete, true);
+      const listed = await (await s3.send("GET", `${bucket}?list-type=2`)).text();
+      assert.match(listed, /<Key>audit\/year=2026\/month=03\/day=15\/audit-[0-9a-f]{16}-1-2\.jsonl\.gz<\/Key>/);
+      assert.match(stdout, /"CloudWatchMetrics"/);
+      const lost = await invoked(folder, [batch], { ...env, TABLE_NAME: "no-such-table" });
+      assert.deepEqual(lost.answers, [{ error: "table_not_found" }]);
+    });
   });
+}
 
+await describeDynamo("the exported code", (dynamodb) => {
   test("of the provisioner applies declared limits and answers CloudFormation", async (t) => {
     const folder = await unpacked(t, "provisioner");
     const table = await newExpiringTable(t, dynamodb);

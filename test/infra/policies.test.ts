@@ -8,6 +8,7 @@ import {
   type PolicyName,
   policyDocument,
 } from "../../src/infra/policies.ts";
+import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import type { Passage } from "../dynamodb/fault-proxy.ts";
 import { type Access, allows, isAllowed as decides, type Principal, patternsFor } from "./policy-evaluator.ts";
@@ -273,12 +274,13 @@ test("the policies are those of the table, row by row", () => {
   }
 });
 
-test("a second evaluator of IAM's rules comes to the same decisions, every one of them", {
+test("a second evaluator of IAM's rules comes to the same decisions", {
   timeout: 300_000,
 }, async () => {
   const seen = { allowed: 0, denied: 0 };
   const otherwise: string[] = [];
-  for (const { document, access, principal, decided } of decisions.values()) {
+  const looked = [...decisions.values()].filter((_, i) => i % atDepth(8, 1) === 0);
+  for (const { document, access, principal, decided } of looked) {
     const second = await secondOpinion(document, access, principal);
     seen[second ? "allowed" : "denied"] += 1;
     if (second !== decided) {
@@ -289,5 +291,6 @@ test("a second evaluator of IAM's rules comes to the same decisions, every one o
     }
   }
   assert.deepEqual(otherwise, []);
-  assert.ok(seen.allowed > 100 && seen.denied > 100, JSON.stringify(seen));
+  const least = atDepth(20, 100);
+  assert.ok(seen.allowed > least && seen.denied > least, JSON.stringify(seen));
 });

@@ -66,34 +66,6 @@ await describeMoto("a stack on moto", (endpoint) => {
     assert.deepEqual(await shell.json("list"), { items: [] });
   });
 
-  test("Y19: mistakes are told before anything is called, and nobody there is told in a sentence", async () => {
-    const nowhere = new StackShell("http://127.0.0.1:1");
-    for (const [line, message] of [
-      ["deploy", /No stack is named; give -n NAME/],
-      [`deploy -n ${"a".repeat(46)}`, /Invalid stack name/],
-      ["deploy -n limits --lambda-memory 64", /^2 usage: --lambda-memory is 64; give a whole number from 128 to 3008/],
-      ["deploy -n limits --lambda-memory much", /--lambda-memory is "much"; give a whole number/],
-      [
-        "deploy -n limits --no-iam --create-iam-roles",
-        /--create-iam-roles needs the policies, and --no-iam omits them/,
-      ],
-      ["deploy -n limits --enable-alarms --no-alarms", /give one/],
-      ["deploy -n limits --projection SOME", /KEYS_ONLY, ALL/],
-      ["deploy -n limits -t team", /--tag is "team"; give KEY=VALUE/],
-      ["deploy -n limits -t ManagedBy=me", /zae-limiter sets this one/],
-      ["deploy -n limits --name other", /--name is "other" and --stack is "limits"/],
-      ["template --role-name-format acme", /--role-name-format is "acme"/],
-    ] as const) {
-      const told = await nowhere.fault(line);
-      assert.match(told, /^2 /, line);
-      assert.match(told, message, line);
-    }
-    assert.match(
-      await nowhere.fault("status -n limits"),
-      /^3 aws_failed: Could not describe the stack limits \(.*ECONNREFUSED/,
-    );
-  });
-
   test("deploy makes it, uploads the code, and sets up a table that a limiter works on", async (t) => {
     const made = await shell.json("deploy -n limits -t team=core");
     assert.equal(made.action, "create");

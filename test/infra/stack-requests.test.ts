@@ -8,6 +8,7 @@ import type { StackOptions } from "../../src/infra/stack-options.ts";
 import type { StackProgress } from "../../src/infra/stack-wait.ts";
 import { template } from "../../src/infra/template.ts";
 import { CloudFormationStub } from "./cloudformation-stub.ts";
+import { StackShell } from "./stack-kit.ts";
 
 // What moto cannot show: rollbacks, waiting for others, replacements, deletions that fail. On the level of requests, against a server of
 // our own that answers as CloudFormation is documented to; nothing here says what CloudFormation does.
@@ -392,4 +393,40 @@ test("Ctrl-C while a change set is being made leaves none, also of one that cann
     await assert.rejects(deploy({ ...request(), dryRun }, { ...deps, sleep }), interrupted);
     assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
   }
+});
+
+test("Y18: where there is none: 4", async (t) => {
+  const { stub } = await opened(t);
+  const shell = new StackShell(stub.endpoint);
+  for (const line of ["status", "delete --yes", "update --yes", "upgrade", "check"]) {
+    const [command, ...options] = line.split(" ");
+    const told = await shell.fault([command, "-n", "limits", ...options].join(" "));
+    assert.match(told, /^4 stack_not_found: There is no stack "limits"/, line);
+  }
+  assert.deepEqual(stub.writes, []);
+});
+
+test("Y19: mistakes are told before anything is called, and nobody there is told in a sentence", async () => {
+  const nowhere = new StackShell("http://127.0.0.1:1");
+  for (const [line, message] of [
+    ["deploy", /No stack is named; give -n NAME/],
+    [`deploy -n ${"a".repeat(46)}`, /Invalid stack name/],
+    ["deploy -n limits --lambda-memory 64", /^2 usage: --lambda-memory is 64; give a whole number from 128 to 3008/],
+    ["deploy -n limits --lambda-memory much", /--lambda-memory is "much"; give a whole number/],
+    ["deploy -n limits --no-iam --create-iam-roles", /--create-iam-roles needs the policies, and --no-iam omits them/],
+    ["deploy -n limits --enable-alarms --no-alarms", /give one/],
+    ["deploy -n limits --projection SOME", /KEYS_ONLY, ALL/],
+    ["deploy -n limits -t team", /--tag is "team"; give KEY=VALUE/],
+    ["deploy -n limits -t ManagedBy=me", /zae-limiter sets this one/],
+    ["deploy -n limits --name other", /--name is "other" and --stack is "limits"/],
+    ["template --role-name-format acme", /--role-name-format is "acme"/],
+  ] as const) {
+    const told = await nowhere.fault(line);
+    assert.match(told, /^2 /, line);
+    assert.match(told, message, line);
+  }
+  assert.match(
+    await nowhere.fault("status -n limits"),
+    /^3 aws_failed: Could not describe the stack limits \(.*ECONNREFUSED/,
+  );
 });

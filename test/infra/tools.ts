@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { isDeep } from "../depth.ts";
 import { describeOn } from "../engines/describe-on.ts";
 import { pythonTools, startMoto } from "../engines/python-tools.ts";
 
@@ -10,8 +11,9 @@ export async function describeMoto(name: string, define: (endpoint: string) => v
   await describeWith(name, startMoto, define);
 }
 
-/** A suite that lints templates. To be awaited, at the top of a file. */
+/** A suite of deep runs that lints templates. To be awaited, at the top of a file. */
 export async function describeLint(name: string, define: (lint: Lint) => void): Promise<void> {
+  if (!isDeep) return;
   await describeWith(name, pythonTools, (python) => define((files) => linted(python, files)));
 }
 
