@@ -1,5 +1,3 @@
-import { type TestContext, test } from "node:test";
-
 /** Where worlds begin in `npm test`: the same ones in each run. */
 const FIRST_SEED = 1;
 
@@ -17,11 +15,6 @@ export const isDeep: boolean = process.env.ZAEL_DEPTH === "deep";
 /** What a test takes in `npm test`, and what it takes in `npm run test:deep`: a number of worlds, a list of variants. */
 export function atDepth<Value>(quick: Value, deep: Value): Value {
   return isDeep ? deep : quick;
-}
-
-/** Declares a test that only `npm run test:deep` has. */
-export function deepTest(name: string, body: (t: TestContext) => void | Promise<void>): void {
-  if (isDeep) test(name, body);
 }
 
 /** The seed of the first world: of `npm run test:deep` one that moves with the date. `ZAEL_SEED` plays those of another day again. */

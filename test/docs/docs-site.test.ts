@@ -17,7 +17,7 @@ import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { llmsText, pagesOf, parseIndex, SHOWN_BESIDES, siteFileOf, siteLinkOf } from "../../scripts/docs-index.ts";
-import { deepTest } from "../depth.ts";
+import { deepTest } from "../deep-test.ts";
 import { plainEnvironment } from "./readme.ts";
 
 // The index is the one list of documents: everything is in it, and the site and llms.txt are made from it.

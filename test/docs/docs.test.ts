@@ -12,7 +12,8 @@ import * as api from "../../src/entry/index.ts";
 import * as attributes from "../../src/protocol/item/attributes.ts";
 import { RETRY } from "../../src/protocol/process/retry-policy.ts";
 import { PROBLEM_STATUSES } from "../../src/server/problem.ts";
-import { deepTest, isDeep } from "../depth.ts";
+import { deepTest } from "../deep-test.ts";
+import { isDeep } from "../depth.ts";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
 import { plainEnvironment } from "./readme.ts";
 

@@ -11,7 +11,7 @@ import { template } from "../../src/infra/template.ts";
 import type { Properties } from "../../src/provisioner/properties.ts";
 import type { CustomResourceResponse } from "../../src/provisioner/response.ts";
 import { here } from "../cli/in-process.ts";
-import { deepTest } from "../depth.ts";
+import { deepTest } from "../deep-test.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { asInLambda } from "../dynamodb/provisioner-kit.ts";
 import { serve } from "../engines/http-kit.ts";
