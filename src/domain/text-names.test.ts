@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { runs } from "../../test/depth.ts";
 import { checkEntityId, checkResource } from "./names.ts";
 import { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "./text-names.ts";
 
@@ -69,7 +70,7 @@ for (const kind of KINDS) {
   test(`an allowed ${what} stays as it is`, () => {
     fc.assert(
       fc.property(allowedNames(kind), (name) => nameOf(name) === name && textOf(name) === name),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 
@@ -81,7 +82,7 @@ for (const kind of KINDS) {
         assert.equal(nameOf(text), name);
         assert.equal(textOf(name), text);
       }),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
   });
 
@@ -90,7 +91,7 @@ for (const kind of KINDS) {
       fc.property(texts, texts, (one, other) => {
         assert.equal(nameOf(one) === nameOf(other), one === other);
       }),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
     // The name of a text is a text, too: either it is the text itself, or it gets a name of its own.
     fc.assert(
@@ -99,7 +100,7 @@ for (const kind of KINDS) {
         assert.equal(nameOf(name) === name, name === text);
         assert.equal(textOf(textOf(nameOf(name))), text === name ? textOf(text) : text);
       }),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
   });
 
@@ -110,7 +111,7 @@ for (const kind of KINDS) {
     );
     fc.assert(
       fc.property(names, (name) => nameOf(textOf(name)) === name),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
   });
 

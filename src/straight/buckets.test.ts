@@ -1,10 +1,11 @@
 import { test } from "node:test";
+import { seeds } from "../../test/depth.ts";
 import { madeAnew } from "../../test/straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../../test/straight/same-as-memory.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { StraightStore } from "../testing/straight-store.ts";
 
-for (let seed = 1; seed <= 20; seed++) {
+for (const seed of seeds(6, 40)) {
   test(`random calls are answered as by memory, seed ${seed}`, async () => {
     const store = new StraightStore(() => 0);
     store.generations.set("default", 1);

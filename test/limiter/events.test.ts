@@ -7,6 +7,7 @@ import { openMemory } from "../../src/entry/memory.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { runs } from "../depth.ts";
 import { EVERY_STORE } from "./every-store.ts";
 import { gpt, openLimiter } from "./limiter-kit.ts";
 import { heard } from "./listening.ts";
@@ -94,7 +95,7 @@ describe("acquired and charged less what was given back is what usage shows, tok
           }
           assert.deepEqual(told.sums(), stored.sums());
         }),
-        { numRuns: name === "memory" ? 60 : 30 },
+        { numRuns: runs(name === "memory" ? 60 : 30) },
       );
     });
   }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Contention, contend, WAY_MS } from "../../bench/contention.ts";
 import { chainOf, comingBack, familyOf, hammering, type PulseOptions, pulsesOf } from "../../bench/level-loads.ts";
+import { seeds } from "../depth.ts";
 
 // Counts, by seed, on a simulated table: the same on every machine. See bench/levels.ts for all of them.
 
@@ -54,7 +55,7 @@ for (const levels of [2, 3]) {
 
   test(`24 at once on a new chain of 10, ${levels} levels: 10 are granted, whoever made the buckets`, async () => {
     for (const processes of [2, 3, 6]) {
-      for (let seed = 1; seed <= 8; seed++) {
+      for (const seed of seeds(3, 20)) {
         const load = pulsesOf({ ...PULSE, requests: 24, pulses: 1, processes });
         const { granted } = await scene({ tree: chainOf(levels, 10, {}), load, processes, seed });
         assert.equal(granted, 10, `${processes} processes, seed ${seed}`);

@@ -6,6 +6,7 @@ import { openMemory } from "../../src/entry/memory.ts";
 import { createService } from "../../src/entry/server.ts";
 import { openSqlite } from "../../src/entry/sqlite.ts";
 import type { Store } from "../../src/ports/store.ts";
+import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 
 /** Stores that answer at once: they never let go of the thread by themselves. */
@@ -14,8 +15,8 @@ const STORES: readonly (readonly [string, (t: TestContext) => Store])[] = [
   ["SQLite", (t) => openSqlite({ file: tempFile(t) })],
 ];
 
-const BUCKETS = 3_000;
-const ENTITIES = 600;
+const BUCKETS = atDepth(1_000, 3_000);
+const ENTITIES = atDepth(300, 600);
 /** At most this many rows are read between two turns of the event loop. */
 const ROWS_PER_TURN = 128;
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import fc from "fast-check";
 import { type Lease, Limit } from "../../src/entry/index.ts";
+import { runs } from "../depth.ts";
 import { openWorld, still, taking } from "../stored-leases/kit.ts";
 import { EVERY_STORE } from "./every-store.ts";
 
@@ -133,7 +134,7 @@ for (const [name, openStore] of EVERY_STORE) {
         const without = await played(t, openStore, steps);
         assert.deepEqual(await played(t, openStore, steps, more), without);
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25) },
     );
   });
 }

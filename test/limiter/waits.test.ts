@@ -8,6 +8,7 @@ import { type ConditionalProcess, conditionalWorld, openConditional } from "../.
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { seeds } from "../depth.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 
 // Promptness: a request that waits, and fits, is granted within the attempt that is under way and one more.
@@ -157,21 +158,22 @@ async function story(world: World, seed: number, levels: 1 | 2, denyMemoryMs: nu
   return granted;
 }
 
+const SEEDS = seeds(8, 60);
+
 describe("a request that waits and fits is granted promptly", () => {
   for (const levels of [1, 2] as const) {
     for (const denyMemoryMs of [0, 1_000]) {
       const about = `${levels === 1 ? "one level" : "two levels"}, a deny memory of ${denyMemoryMs} ms`;
       test(`on conditional writes, ${about}`, async () => {
         let granted = 0;
-        for (let seed = 1; seed <= 25; seed++)
-          granted += await story(conditional({ denyMemoryMs }), seed, levels, denyMemoryMs);
-        assert.ok(granted > 100, `only ${granted} waits were granted`);
+        for (const seed of SEEDS) granted += await story(conditional({ denyMemoryMs }), seed, levels, denyMemoryMs);
+        assert.ok(granted > 4 * SEEDS.length, `only ${granted} waits were granted`);
       });
 
       test(`in memory, ${about}`, async () => {
         let granted = 0;
-        for (let seed = 1; seed <= 25; seed++) granted += await story(memory(), seed, levels, denyMemoryMs);
-        assert.ok(granted > 100, `only ${granted} waits were granted`);
+        for (const seed of SEEDS) granted += await story(memory(), seed, levels, denyMemoryMs);
+        assert.ok(granted > 4 * SEEDS.length, `only ${granted} waits were granted`);
       });
     }
   }

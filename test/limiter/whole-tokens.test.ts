@@ -5,6 +5,7 @@ import { type HeldLimit, levelAt, stateOf } from "../../src/dashboard/level.ts";
 import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { here } from "../cli/in-process.ts";
+import { runs } from "../depth.ts";
 import { floorDiv } from "../limits/exact-bucket.ts";
 import { NS, serviceOf } from "../server/service-kit.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
@@ -53,7 +54,7 @@ for (const [name, open] of EVERY_STORE) {
         if (outcome.ok) assert.equal(outcome.lease.remaining[0]?.available, shown);
         else assert.equal(outcome.primary.available, shown);
       });
-      await fc.assert(property, { numRuns: 60 });
+      await fc.assert(property, { numRuns: runs(60) });
       await limiter.close();
     });
   });
@@ -140,5 +141,5 @@ test("the page counts on from what it was told, and shows no debt as paid before
       if (exact < 0) assert.equal(stateOf(level, 10), "debt");
     },
   );
-  fc.assert(property, { numRuns: 1_000 });
+  fc.assert(property, { numRuns: runs(1_000) });
 });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { ItemUnreadable, type LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import type { Item, ItemKey, ItemValue } from "../../src/ports/item-store.ts";
+import { atDepth } from "../depth.ts";
 import { callAll, damagedKey, EVER, HOUR_MS, resetWorks, setUp } from "./damage-kit.ts";
 import { Cluster } from "./kit.ts";
 
@@ -34,8 +35,9 @@ async function attributes(): Promise<readonly string[]> {
 }
 
 test("whatever stands in an attribute of a bucket, only the project's errors come out, and a reset mends it", async (t) => {
-  for (const attribute of await attributes()) {
-    for (const value of DAMAGES) {
+  for (const [i, attribute] of (await attributes()).entries()) {
+    // Each attribute is damaged in every way, or in one, and not all of them in the same.
+    for (const value of atDepth([DAMAGES[i % DAMAGES.length] as ItemValue], DAMAGES)) {
       await t.test(`${attribute} is ${String(value)}`, async () => {
         // By a process that knew the bucket before, and by one that has never seen it.
         for (const isKnown of [true, false]) {

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { playBucketWorld } from "./bucket-fuzz.ts";
 import { keptBucketStories } from "./bucket-stories.ts";
 import { BUCKET_STORES } from "./bucket-world.ts";
-import { playSeeds } from "./pool.ts";
 import { shrunk } from "./shrink.ts";
-import { type SeedReport, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import { assertSound } from "./sound.ts";
 import { openFor } from "./stores.ts";
 import { keptWorldStories, playWorldStory } from "./world-stories.ts";
 
@@ -43,27 +43,18 @@ test("a list is shortened to what it fails with", async () => {
   assert.deepEqual(await shrunk(all, fails), [3, 17]);
 });
 
-const WORLDS = { "bucket-memory": 4_000, "bucket-sqlite": 60, "bucket-conditional": 1_500 } as const;
-
-/** Worlds in which little happens prove little. */
-const LEAST = {
-  "bucket-memory": { "claims taken": 20_000, "claims short": 10_000, "forgotten limits that come back": 200 },
-  "bucket-sqlite": { "claims taken": 250, "claims short": 150, "forgotten limits that come back": 1 },
-  "bucket-conditional": { "claims taken": 8_000, "with 2 shards": 8_000, "with 8 shards": 100, fail: 1_000 },
+const WORLDS = {
+  "bucket-memory": {
+    ...{ quick: 800, deep: 8_000 },
+    least: { "claims taken": 30_000, "claims short": 15_000, "forgotten limits that come back": 300 },
+  },
+  "bucket-sqlite": { quick: 20, deep: 120, least: { "claims taken": 400, "claims short": 200 } },
+  "bucket-conditional": {
+    ...{ quick: 300, deep: 3_000 },
+    least: { "claims taken": 15_000, "with 2 shards": 15_000, "with 8 shards": 150, fail: 2_000 },
+  },
 } as const;
 
 for (const store of BUCKET_STORES) {
-  test(`worlds of one bucket on ${store} keep the promise`, async () => {
-    const broken: SeedReport[] = [];
-    const tally: Record<string, number> = {};
-    await playSeeds({ from: 1, seeds: WORLDS[store], store, workers: 1 }, (report) => {
-      if (report.violations.length > 0) broken.push(report);
-      for (const [what, count] of Object.entries(report.tally)) tally[what] = (tally[what] ?? 0) + count;
-    });
-    const [first] = broken;
-    assert.equal(first, undefined, `${broken.length} seeds, first ${first?.seed}: ${first?.lastSteps.join("\n")}`);
-    for (const [what, count] of Object.entries(LEAST[store])) {
-      assert.ok((tally[what] ?? 0) >= count, `${what}: only ${tally[what]} in all worlds, ${count} were expected`);
-    }
-  });
+  test(`worlds of one bucket on ${store} keep the promise`, () => assertSound({ store, ...WORLDS[store] }));
 }

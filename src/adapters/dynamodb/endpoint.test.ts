@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import fc from "fast-check";
+import { runs } from "../../../test/depth.ts";
 import { ValidationError } from "../../domain/errors.ts";
 import { type EndpointChoice, resolveEndpoint } from "./endpoint.ts";
 
@@ -37,7 +38,7 @@ test("a region from the future resolves as the AWS SDK guesses it", async () => 
       const choice = { region, endpoint: undefined, useFips, useDualStack };
       assert.equal(ours(choice), await sdks(choice));
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 

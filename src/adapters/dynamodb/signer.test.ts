@@ -3,6 +3,7 @@ import { createHash, createHmac, type Hash, type Hmac } from "node:crypto";
 import { test } from "node:test";
 import { SignatureV4 } from "@smithy/signature-v4";
 import fc from "fast-check";
+import { runs } from "../../../test/depth.ts";
 import type { DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import { type Endpoint, resolveEndpoint } from "./endpoint.ts";
@@ -62,7 +63,7 @@ test("signs as @smithy/signature-v4 does: any host, text, key and moment", async
         assert.deepEqual(asObject(headers), await smithyHeaders({ endpoint, operation, body, keys, nowMs }));
       },
     ),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
 });
 
@@ -79,7 +80,7 @@ test("one signer goes on signing rightly over midnight, back over it, and with n
         }
       }
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });
 

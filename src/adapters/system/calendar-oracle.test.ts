@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import { checkScheduleVector, type ScheduleVector } from "../../../scripts/vectors-schedule.ts";
+import { runs } from "../../../test/depth.ts";
 import { createCalendar } from "./calendar.ts";
 
 const calendar = createCalendar();
@@ -44,7 +45,7 @@ describe("against an oracle that walks minute by minute", () => {
 
   test("rare resets agree with a walk over the days of decades", () => {
     const random = seeded(4);
-    for (let round = 0; round < 150; round += 1) {
+    for (let round = 0; round < runs(150); round += 1) {
       const [, , dayOfMonth = "*", month = "*", dayOfWeek = "*"] = randomCron(random).split(" ");
       const cron = `30 6 ${dayOfMonth} ${month} ${dayOfWeek}`;
       if (!isUsable(cron)) continue;
@@ -70,7 +71,7 @@ describe("against an oracle that walks minute by minute", () => {
     const random = seeded(7);
     const used = createCalendar();
     const crons = Array.from({ length: 300 }, () => randomCron(random)).filter(isUsable);
-    for (let round = 0; round < 3_000; round += 1) {
+    for (let round = 0; round < runs(3_000); round += 1) {
       const cron = pick(random, crons);
       const tz = pick(random, ZONES);
       const now = Date.UTC(2026, 2, 1) + Math.floor(random() * 300 * DAY_MS);

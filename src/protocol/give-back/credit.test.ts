@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { runs } from "../../../test/depth.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
@@ -130,7 +131,7 @@ test("what comes back is what the domain gives back: never into another period, 
         }
       }
     }),
-    { numRuns: 400 },
+    { numRuns: runs(400) },
   );
 });
 
@@ -147,7 +148,7 @@ test("what comes back is usage taken back, and one write that nobody requested",
       assert.equal(after.b_rq, item.b_rq);
       assert.ok(Number(after.rf) >= Number(item.rf));
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });
 
@@ -183,6 +184,6 @@ test("a give-back makes no bucket, and no limit that the bucket lacks", () => {
       const { [`b_${first.limit}_tk`]: _, ...lacking } = itemOf(then);
       assert.equal(outcomeOf(write, lacking).kind, "failed");
     }),
-    { numRuns: 50 },
+    { numRuns: runs(50) },
   );
 });

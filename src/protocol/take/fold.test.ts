@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { runs } from "../../../test/depth.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../test/protocol/kit.ts";
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
@@ -95,7 +96,7 @@ test("a piece does to any tokens within its bounds what the domain does, to the 
         }
       }
     }),
-    { numRuns: 150 },
+    { numRuns: runs(150) },
   );
 });
 
@@ -118,7 +119,7 @@ test("the pieces of a limit cover all tokens, without gap or overlap", () => {
         for (const [i, piece] of pieces.entries()) if (i > 0) assert.equal(piece.from, pieces[i - 1]?.below);
       }
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });
 
@@ -232,7 +233,7 @@ test("of limits that went by several rules, the piece around the tokens does to 
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: runs(60) },
   );
   assert.ok(wide > folds / 3, `only ${wide} of ${folds} pieces were tried at more than two places`);
 });

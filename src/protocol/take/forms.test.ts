@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { runs } from "../../../test/depth.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
@@ -177,7 +178,7 @@ test("a form that is applied leaves every limit where the domain leaves it, what
         }
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -193,7 +194,7 @@ test("what must fit leaves no hard limit below zero", () => {
         assert.ok(left >= 0, `${name} holds ${left} after ${milli} were taken`);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -210,7 +211,7 @@ test("by an image that is right, short means that the domain has too little, and
       const brought = install === undefined ? seen : bucketFor(seen, install, nowMs, calendar);
       assert.equal(takeFrom(advanced(brought, nowMs, calendar), moves, nowMs), undefined);
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -232,7 +233,7 @@ test("the epoch never goes back, and what is told from it changes only when it m
         if (!moved.has(name)) assert.equal(tokensOn(after, name), tokensOn(before, name), `${name} was not taken from`);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -252,7 +253,7 @@ test("usage, requests, writes and the nonce are written with every form", () => 
       assert.equal(after.n3, NONCE.value);
       assert.equal(after.n7, before.n7, "another process's nonce");
     }),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   );
 });
 
@@ -265,7 +266,7 @@ test("a form that has been applied is not applied again", () => {
       const first = outcomeOf(step.write, item);
       assert.equal(outcomeOf(step.write, first.after).kind, "failed");
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });
 
@@ -279,7 +280,7 @@ test("an item does not expire before it has been full for an hour", () => {
       const untilMs = Number(done.after.ttl) * 1000;
       assert.ok(isIdle(done.result, 3_600_000, untilMs, calendar), `it expires at ${untilMs}`);
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -318,6 +319,6 @@ test("a bucket that is made is full but for what was taken, and refuses what not
       if (item.ttl === undefined || state.limits.some(({ limit }) => limit.schedule !== undefined)) return;
       assert.ok(isIdle(state, 3_600_000, Number(item.ttl) * 1000, calendar));
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });
