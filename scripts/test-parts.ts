@@ -31,6 +31,8 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
     "test/infra/stack-requests.test.ts has a stack's commands, on a server that answers like CloudFormation",
   "test/infra/production-guide.test.ts":
     "test/infra/stack-requests.test.ts, and test/cli/help.test.ts for the names of commands and options",
+  "test/package/image-steps.test.ts":
+    "test/server/deployed.test.ts has what the image installs and how it is probed; package.test.ts the installed service",
 };
 
 /** The part of a test file. */

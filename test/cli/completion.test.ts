@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { here } from "./in-process.ts";
+import { COMPILED } from "./run-bin.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -30,7 +31,7 @@ for (const [shell, lineFor] of Object.entries(SHELLS)) {
       const { stdout, stderr } = spawnSync(shell, ["-c", lineFor(words)], {
         cwd: folder,
         encoding: "utf8",
-        env: { PATH: `${folder}:${process.env.PATH}`, HOME: folder, ZAEL_STORE: store },
+        env: { PATH: `${folder}:${process.env.PATH}`, HOME: folder, ZAEL_STORE: store, ...COMPILED },
       });
       return { lines: stdout.split("\n").filter(Boolean), stderr };
     };

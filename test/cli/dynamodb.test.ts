@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { createService } from "../../src/entry/server.ts";
+import { deepTest } from "../deep-test.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { tokenOf } from "../server/service-kit.ts";
 import { here } from "./in-process.ts";
@@ -22,7 +23,7 @@ await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
     await operatorStory(where, `dynamodb:${stack}`);
   });
 
-  test("leases of a service on a table, over HTTP and on the table itself", async (t) => {
+  deepTest("leases of a service on a table, over HTTP and on the table itself", async (t) => {
     const { stack, where } = place(t, "leases");
     assert.equal((await here(["init", "--yes", ...where])).code, 0);
     const { token, entry } = tokenOf("ops");
@@ -33,10 +34,10 @@ await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
     await leaseStory(where, { url, token });
   });
 
-  test("usage on a table", async (t) => usageStory(place(t, "usage").where));
-  test("refusals on a table", async (t) => refusalStory(place(t, "refusals").where));
+  deepTest("usage on a table", async (t) => usageStory(place(t, "usage").where));
+  deepTest("refusals on a table", async (t) => refusalStory(place(t, "refusals").where));
 
-  test("declared limits on a table", async (t) => limitsStory(t, place(t, "limits").where));
+  deepTest("declared limits on a table", async (t) => limitsStory(t, place(t, "limits").where));
 
   test("a table that is not there is answered with the nearest that is, and shells complete its name", async (t) => {
     const { stack, where } = place(t, "near");

@@ -16,9 +16,10 @@ import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { writeWhole } from "../../src/cli/files.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
+import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
-import { PLAIN } from "./run-bin.ts";
+import { COMPILED, PLAIN } from "./run-bin.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -28,7 +29,7 @@ function withOutput(
   output: number | "closed",
 ): Promise<{ code: number | null; stderr: string }> {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH ?? "", ...PLAIN },
+    env: { PATH: process.env.PATH ?? "", ...COMPILED, ...PLAIN },
     stdio: ["ignore", output === "closed" ? "pipe" : output, "pipe"],
   });
   if (output === "closed") child.stdout?.destroy();
@@ -52,16 +53,19 @@ test("a full disk is a sentence and 3, whatever is printed, and what was changed
   const { where, file } = await prepared(t);
   const full = openSync("/dev/full", "w");
   t.after(() => closeSync(full));
-  for (const args of [
+  const further = [
     ["entity", "list", "--json", ...where],
-    ["entity", "list", ...where],
-    ["entity", "create", "made", "--json", ...where],
     ["acquire", "key-1", "api", "-c", "rpm=1", "--json", ...where],
     ["limits", "export", ...where],
     ["usage", "export", ...where],
-    ["entity", "--help"],
     ["--version"],
     [],
+  ];
+  for (const args of [
+    ["entity", "list", ...where],
+    ["entity", "create", "made", "--json", ...where],
+    ["entity", "--help"],
+    ...atDepth([], further),
   ]) {
     const { code, stderr } = await withOutput(args, full);
     assert.equal(code, 3, `${args.join(" ")}: ${stderr}`);
@@ -78,9 +82,14 @@ test("a reader that is gone before anything was written: silent, 0, and a change
   const { where, file } = await prepared(t);
   for (const args of [
     ["entity", "list", "--json", ...where],
-    ["limits", "export", ...where],
     ["entity", "create", "piped", ...where],
-    ["entity", "--help"],
+    ...atDepth(
+      [],
+      [
+        ["limits", "export", ...where],
+        ["entity", "--help"],
+      ],
+    ),
   ]) {
     assert.deepEqual(await withOutput(args, "closed"), { code: 0, stderr: "" }, args.join(" "));
   }

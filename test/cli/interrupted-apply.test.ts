@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { test } from "node:test";
+import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
-import { started, zaeLimiter } from "./run-bin.ts";
+import { here } from "./in-process.ts";
+import { started } from "./run-bin.ts";
 
 const DatabaseSync = process.getBuiltinModule("node:sqlite").DatabaseSync;
-const ENTITIES = 1_500;
+const ENTITIES = atDepth(700, 1_500);
 
 test("Ctrl-C stops `limits apply` on SQLite after the change at hand, with 130, and apply goes on from there", async (t) => {
   const file = tempFile(t);
   const store = ["--store", `sqlite:${file}`];
-  assert.equal((await zaeLimiter(["init", ...store])).code, 0);
+  assert.equal((await here(["init", ...store])).code, 0);
   const manifest = `${file}.yaml`;
   const lines = Array.from({ length: ENTITIES }, (_, i) => `  e-${i}: { resources: { api: { limits: { rpm: 5 } } } }`);
   writeFileSync(manifest, `entities:\n${lines.join("\n")}\n`);
@@ -32,6 +34,6 @@ test("Ctrl-C stops `limits apply` on SQLite after the change at hand, with 130, 
   const limits = changes.filter(({ done, what }) => done && what === "limits").length;
   // What is told as done is done; the one at hand may be written and not entered.
   assert.ok(left - limits <= 1 && left >= limits, `${left} written, ${limits} told`);
-  assert.equal((await zaeLimiter(["limits", "apply", "-f", manifest, "--yes", "--json", ...store])).code, 0);
+  assert.equal((await here(["limits", "apply", "-f", manifest, "--yes", "--json", ...store])).code, 0);
   assert.equal(made(), ENTITIES);
 });

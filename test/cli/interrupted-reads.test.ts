@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
 
@@ -31,10 +32,8 @@ test("T1: Ctrl-C ends a long read at once with 130, and what it was reading is n
   );
   for (const line of [
     "usage summary",
-    "usage chart",
-    "resource capacity api rpm",
     "limits export",
-    `limits plan -f ${manifest}`,
+    ...atDepth([], ["usage chart", "resource capacity api rpm", `limits plan -f ${manifest}`]),
   ]) {
     const args = [...line.split(" "), "--json", "--store", `sqlite:${file}`];
     // In the middle of it: after every other number of turns, until one is late enough for the whole answer.

@@ -7,7 +7,7 @@ export const PLAIN = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_S
 
 /** Where the tests keep code that is stripped of its types and compiled: each command starts in half the time. */
 const { NODE_COMPILE_CACHE } = process.env;
-const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
+export const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
 
 export interface Ran {
   readonly code: number | null;
