@@ -33,6 +33,9 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
     "test/infra/stack-requests.test.ts, and test/cli/help.test.ts for the names of commands and options",
   "test/package/image-steps.test.ts":
     "test/server/deployed.test.ts has what the image installs and how it is probed; package.test.ts the installed service",
+  "test/postgres/failover.test.ts": "a server that goes away: test/postgres/faults.test.ts and strangers.test.ts",
+  "test/postgres/full-disk.test.ts": "a server that refuses to write: src/adapters/postgres/faults.test.ts",
+  "test/postgres/records-pglite.test.ts": "the same stories on a server: test/postgres/records.test.ts",
 };
 
 /** The part of a test file. */

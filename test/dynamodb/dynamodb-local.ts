@@ -5,7 +5,7 @@ import { systemClock } from "../../src/adapters/system/clock.ts";
 import { describeOn } from "../engines/describe-on.ts";
 import { fetchedDynamodbLocal } from "./dynamodb-local-download.ts";
 import { startDynamodbLocal } from "./dynamodb-local-process.ts";
-import { FetchClient } from "./fetch-client.ts";
+import { PlainClient } from "./plain-client.ts";
 
 // The DynamoDB that suites run against: DynamoDB Local, fetched with Maven once and kept outside of the repository, started
 // with the test file and gone with it. ZAEL_TEST_ENDPOINT=http://... names another one. Where none can be had, suites are
@@ -50,7 +50,7 @@ async function startedOrReason(): Promise<DynamodbLocal | string> {
 }
 
 function dynamodbLocalAt(endpoint: string): DynamodbLocal {
-  const client = new FetchClient(endpoint);
+  const client = new PlainClient(endpoint);
   const newTable = async ({ gsi2Projection, expiry, stream = false }: LocalTable): Promise<string> => {
     const name = `test-${process.pid}-${randomBytes(6).toString("hex")}`;
     const options = { name, gsi2Projection, expiry, tags: {}, deletionProtection: false };

@@ -12,9 +12,10 @@ import {
   RateLimiter,
   RateLimiterUnavailable,
 } from "../../src/entry/index.ts";
+import { isDeep } from "../depth.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 import { nonceOf } from "./fault-passages.ts";
-import { FaultProxy } from "./fault-proxy.ts";
+import { AFTER, BEFORE, type Fault, FaultProxy } from "./fault-proxy.ts";
 
 /** What a child may have, and what both children together may have of their parent. */
 export const CAPACITY = 20;
@@ -22,6 +23,17 @@ export const CAPACITY = 20;
 export const PATIENT_MS = 30_000;
 /** For requests that hang: so long they are waited for, in real time. On a busy machine others may be too slow for it. */
 export const HASTY_MS = 1_000;
+
+/** Every fault of one request, by its name. */
+export const FAULTS: readonly (readonly [string, Fault])[] = Object.entries({ ...BEFORE, ...AFTER });
+
+const OF_EACH_KIND: readonly string[] = [
+  ...["the request is dropped", "the item is throttled", "a transaction is in the way"],
+  ...["the answer is dropped", "the connection is reset before the answer got through"],
+];
+
+/** For stories that are told of one fault after the other: all in a deep run, and otherwise one of each kind. */
+export const SOME_FAULTS = isDeep ? FAULTS : FAULTS.filter(([name]) => OF_EACH_KIND.includes(name));
 
 const LIMIT = "rpd";
 const STANDING_MS = 1_800_000_000_000;

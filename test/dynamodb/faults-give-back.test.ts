@@ -10,6 +10,7 @@ import {
   PATIENT_MS,
   promised,
   type Scene,
+  SOME_FAULTS,
   tokens,
 } from "./fault-kit.ts";
 import { always, isDone, isGiveBack, isTake, type Kind, ofEntity } from "./fault-passages.ts";
@@ -30,7 +31,7 @@ function throttledAfter(released: Promise<unknown>): Fault {
 await describeDynamo("give-backs under faults", (dynamodb) => {
   const ground = faultGround(dynamodb);
 
-  for (const [name, fault] of Object.entries<Fault>({ ...BEFORE, ...AFTER })) {
+  for (const [name, fault] of SOME_FAULTS) {
     test(`${name}: nothing is given back twice, and what nobody knows of is not given back again`, async (t) => {
       const { scene, granted } = await allGranted(t, HANGS.includes(name) ? HASTY_MS : PATIENT_MS);
       const taken = await scene.levels();

@@ -4,18 +4,19 @@ import { RateLimitExceeded, type RateLimiter } from "../../src/entry/index.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import {
   assertUnavailable,
+  FAULTS,
   faultGround,
   HASTY_MS,
   type Levels,
   leftOf,
   PATIENT_MS,
   type Scene,
+  SOME_FAULTS,
   tokens,
 } from "./fault-kit.ts";
 import { always, assertDoneOnce, firstTries, isDone, isTake, isTransaction, ofEntity } from "./fault-passages.ts";
-import { AFTER, BEFORE, type Fault } from "./fault-proxy.ts";
+import { AFTER, BEFORE } from "./fault-proxy.ts";
 
-const FAULTS: readonly (readonly [string, Fault])[] = Object.entries({ ...BEFORE, ...AFTER });
 const HANGS: readonly string[] = ["the request is dropped", "the answer is dropped"];
 /** Others are at the item all the time: that is a refusal and no outage, whatever the policy. */
 const CONFLICT = "a transaction is in the way";
@@ -47,7 +48,7 @@ await describeDynamo("takes under faults", (dynamodb) => {
     });
   }
 
-  for (const [name, fault] of FAULTS) {
+  for (const [name, fault] of SOME_FAULTS) {
     const isHanging = HANGS.includes(name);
 
     test(`${name}, for as long as it lasts: nobody is granted, everybody is told, and then it goes on`, async (t) => {
@@ -98,7 +99,7 @@ await describeDynamo("takes under faults", (dynamodb) => {
     const limiter = await scene.process();
     const { ada: entityId, resource } = scene.family;
     const take = () => limiter.acquire({ entityId, resource, consume: tokens(2), atomic: true });
-    for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name))) {
+    for (const [name, fault] of SOME_FAULTS.filter(([name]) => !HANGS.includes(name))) {
       const before = await scene.levels();
       let met = 0;
       scene.proxy.choose = (passage) => (isTransaction(passage) && met++ === 0 ? fault : undefined);
@@ -136,7 +137,7 @@ await describeDynamo("takes under faults", (dynamodb) => {
     const scene = await ground.scene(t);
     const limiters = await scene.processes({ onUnavailable: "allow" });
     const before = await scene.levels();
-    for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name) && !isAfter(name))) {
+    for (const [name, fault] of SOME_FAULTS.filter(([name]) => !HANGS.includes(name) && !isAfter(name))) {
       scene.proxy.choose = always(fault, isTake);
       const { granted, failed } = await scene.takeAll(limiters, ASKED);
       if (name === CONFLICT) {

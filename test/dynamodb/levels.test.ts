@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { atDepth } from "../depth.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
 
 // Real time, and a machine that may be busy: so much that a slow answer is no failure, and nothing drips in meanwhile.
 const TIMEOUT_MS = 20_000;
-const ROUNDS = 3;
+const ROUNDS = atDepth(1, 3);
 
 /** Several processes on one table, each with a store and a memory of its own. */
 async function processesOn(dynamodb: DynamodbLocal, t: TestContext, processes: number): Promise<RateLimiter[]> {
@@ -44,7 +45,7 @@ async function burst(limiters: readonly RateLimiter[], entityId: string, request
 
 await describeDynamo("Levels under contention", (dynamodb) => {
   for (const levels of [2, 3]) {
-    for (const processes of [1, 3, 12]) {
+    for (const processes of atDepth([3, 12], [1, 3, 12])) {
       test(`60 at once on ${levels} levels of 30, by ${processes} processes: 30 are granted`, async (t) => {
         const limiters = await processesOn(dynamodb, t, processes);
         const [founder] = limiters as [RateLimiter];

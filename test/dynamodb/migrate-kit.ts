@@ -90,7 +90,7 @@ export function migrating(
   table: string,
   { takeOver = false, onProgress = () => {} }: Partial<Pick<MigrateOptions, "takeOver" | "onProgress">> = {},
 ): MigrateOptions {
-  const clock = { now: () => T0, sleep: () => systemClock.sleep(5, undefined) };
+  const clock = { now: () => T0, sleep: () => systemClock.sleep(50, undefined) };
   const options = { client, tableName: table, clock, random: Math.random, ids: systemRandom };
   return {
     ...{ table: new MigratedTable(options), calendar, ids: systemRandom, version: "1.2.3", takeOver, onProgress },
@@ -98,10 +98,17 @@ export function migrating(
   };
 }
 
+/** What a table says about its version. */
+export async function versionIn({ client }: DynamodbLocal, TableName: string): Promise<Attributes | undefined> {
+  const Key = { PK: { S: "_/SYSTEM#" }, SK: { S: "#VERSION" } };
+  const answer = await client.send("GetItem", JSON.stringify({ TableName, Key, ConsistentRead: true }), CALL);
+  assert.ok(answer.kind === "answered", JSON.stringify(answer));
+  return answer.body.Item as Attributes | undefined;
+}
+
 /** Whether the migration of a table has come to its end. */
 export async function isOurs(dynamodb: DynamodbLocal, table: string): Promise<boolean> {
-  const items = await contents(dynamodb, table);
-  const record = items.find(({ PK, SK }) => PK?.S === "_/SYSTEM#" && SK?.S === "#VERSION");
+  const record = await versionIn(dynamodb, table);
   return record?.updated_by?.S?.startsWith("zae-limiter-ts:") === true && record.migrating === undefined;
 }
 

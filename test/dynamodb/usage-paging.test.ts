@@ -7,18 +7,21 @@ import { UsedResources } from "../../src/adapters/dynamodb/usage-resources.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { UsageQuery } from "../../src/ports/usage-store.ts";
 import { TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { atDepth } from "../depth.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { N, newGround, optionsFor, S } from "./store-kit.ts";
 import { Meter, type Units } from "./units.ts";
 
 const DAY_MS = 86_400_000;
 const FIRST_MS = Date.UTC(2026, 0, 1);
+/** Days of a list, and four times as many. */
+const LENGTHS = [120, 480];
 
 await describeDynamo("many sheets", (dynamodb) => {
   test("the first page costs the same however many entities have sheets", async (t) => {
     const days = 3;
-    const few = await sheeted(dynamodb, t, { entities: 200, days });
-    const many = await sheeted(dynamodb, t, { entities: 1_000, days });
+    const few = await sheeted(dynamodb, t, { entities: atDepth(50, 200), days });
+    const many = await sheeted(dynamodb, t, { entities: atDepth(250, 1_000), days });
     const query = { window: "daily", fromMs: FIRST_MS, toMs: FIRST_MS + days * DAY_MS } as const;
     for (const [scope, readsMax] of [
       [{ entityId: "id-00007", resource: "api" }, 10],
@@ -40,10 +43,14 @@ await describeDynamo("many sheets", (dynamodb) => {
   });
 
   test("the first page of one entity costs the same however many days are kept", async (t) => {
+    const counts = [40, atDepth(160, 400)] as const;
+    const grounds: Sheeted[] = [];
+    for (const days of counts) {
+      grounds.push(await sheeted(dynamodb, t, { entities: 1, days, resources: ["r-0", "r-1", "r-2"] }));
+    }
     for (const scope of [{ resource: "r-0" }, {}]) {
       const costs = [];
-      for (const days of [40, 400]) {
-        const { meter, usage } = await sheeted(dynamodb, t, { entities: 1, days, resources: ["r-0", "r-1", "r-2"] });
+      for (const { meter, usage } of grounds) {
         const query = { entityId: "id-00000", ...scope, window: "daily", fromMs: 0, toMs: 2 ** 53 } as const;
         costs.push(
           await meter.of(async () => assert.equal((await usage.query(query, { limit: 10 })).items.length, 10)),
@@ -53,18 +60,17 @@ await describeDynamo("many sheets", (dynamodb) => {
       assert.ok(few !== undefined && many !== undefined);
       assert.ok(few.reads < 35, `${few.reads} units`);
       // Of each resource, how many sheets it has is not known before some more have been passed.
-      assert.ok(many.calls <= few.calls + 3, `${few.calls} calls for 40 days, ${many.calls} for 400`);
-      assert.ok(many.reads <= few.reads + 8, `${few.reads} units for 40 days, ${many.reads} for 400`);
+      assert.ok(many.calls <= few.calls + 3, `${few.calls} calls, ${many.calls} for ${counts} days`);
+      assert.ok(many.reads <= few.reads + 8, `${few.reads} units, ${many.reads} for ${counts} days`);
     }
   });
 
   test("the list of one entity costs in proportion to its length, page by page", async (t) => {
-    for (const [scope, resources] of [
-      [{ resource: "r-0" }, ["r-0"]],
-      [{}, ["r-0", "r-1"]],
-    ] as const) {
+    const one = { scope: { resource: "r-0" }, resources: ["r-0"] };
+    const two = { scope: {}, resources: ["r-0", "r-1"] };
+    for (const { scope, resources } of atDepth([two], [one, two])) {
       const costs = [];
-      for (const days of [120, 480]) {
+      for (const days of LENGTHS) {
         const { meter, usage } = await sheeted(dynamodb, t, { entities: 1, days, resources });
         const query = { entityId: "id-00000", ...scope, window: "daily", fromMs: 0, toMs: 2 ** 53 } as const;
         const found: string[] = [];
@@ -78,14 +84,14 @@ await describeDynamo("many sheets", (dynamodb) => {
       }
       const [few, many] = costs;
       assert.ok(few !== undefined && many !== undefined);
-      assert.ok(many.calls < 4.4 * few.calls, `${few.calls} calls for 120 days, ${many.calls} for 480`);
-      assert.ok(many.reads < 4.4 * few.reads, `${few.reads} units for 120 days, ${many.reads} for 480`);
+      assert.ok(many.calls < 4.4 * few.calls, `${few.calls} calls, ${many.calls} for ${LENGTHS} days`);
+      assert.ok(many.reads < 4.4 * few.reads, `${few.reads} units, ${many.reads} for ${LENGTHS} days`);
     }
   });
 
   test("a page of all entities costs the same however many days are kept, swept or not", async (t) => {
     const costs = new Map<string, Units[]>();
-    for (const days of [20, 500]) {
+    for (const days of [20, atDepth(120, 500)]) {
       const ground = await sheeted(dynamodb, t, { entities: 4, days, resources: ["r-0", "r-1"] });
       const fromMs = FIRST_MS + (days / 2) * DAY_MS;
       const query = { window: "daily", fromMs, toMs: fromMs + DAY_MS } as const;
@@ -127,10 +133,12 @@ await describeDynamo("many sheets", (dynamodb) => {
   });
 
   test("a long list of all entities costs in proportion to its windows, and finds every sheet once", async (t) => {
+    const counts = atDepth([30, 60], [70, 140]);
+    const grounds: (Sheeted & { readonly days: number })[] = [];
+    for (const days of counts) grounds.push({ ...(await sheeted(dynamodb, t, { entities: 3, days })), days });
     for (const scope of [{}, { resource: "api" }]) {
       const calls = [];
-      for (const days of [70, 140]) {
-        const { meter, usage } = await sheeted(dynamodb, t, { entities: 3, days });
+      for (const { meter, usage, days } of grounds) {
         const query = { ...scope, window: "daily", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
         const found: string[] = [];
         const cost = await meter.of(async () => {
@@ -144,7 +152,7 @@ await describeDynamo("many sheets", (dynamodb) => {
         calls.push(cost.calls);
       }
       const [few = 0, many = 0] = calls;
-      assert.ok(many < 2.2 * few, `${few} calls for 70 days, ${many} for 140`);
+      assert.ok(many < 2.2 * few, `${few} calls, ${many} for ${counts} days`);
     }
   });
 });
@@ -156,6 +164,8 @@ async function* pages(usage: TestedNamespace["scope"]["usage"], query: UsageQuer
     cursor = page.cursor;
   }
 }
+
+type Sheeted = Awaited<ReturnType<typeof sheeted>>;
 
 /** A table with a sheet for each entity, resource and day, written straight into it, as closed hours are. */
 async function sheeted(

@@ -13,6 +13,7 @@ import { cfnTemplateOf } from "../../src/manifest/cfn-template.ts";
 import { documentOf } from "../../src/manifest/document.ts";
 import { manifestSchema } from "../../src/manifest/schema.ts";
 import { manifestTextOf, type Properties } from "../../src/provisioner/properties.ts";
+import { atDepth, firstSeed } from "../depth.ts";
 import { calendar, everyLimit, everySet } from "../limits/every-limit.ts";
 import { apply, plan } from "./apply-kit.ts";
 
@@ -27,7 +28,7 @@ test("every limit that can exist is what its text says", () => {
     fc.property(anyLimit, (limit) => {
       assert.deepEqual(limitOfText(textOfLimit(limit), calendar), limit);
     }),
-    { numRuns: 500 },
+    { numRuns: atDepth(200, 500), seed: firstSeed() },
   );
 });
 
@@ -126,7 +127,7 @@ test("what is declared comes back by HTTP, YAML, export and apply, CloudFormatio
       const written = parseManifest(JSON.stringify(documentOf("default", pieces)));
       assert.deepEqual(sorted(written.pieces), sorted(pieces));
     }),
-    { numRuns: 25 },
+    { numRuns: atDepth(5, 25), seed: firstSeed() },
   );
 });
 

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { PGlite } from "@electric-sql/pglite";
+import pg from "pg";
+import type { Connection, PostgresClient } from "../../src/adapters/postgres/connection.ts";
 import type {
   CommitGuard,
   RecordCommit,
@@ -12,15 +14,11 @@ import type {
 } from "../../src/ports/record-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { RecordTable } from "../../src/testing/record-table.ts";
-import { newSchema } from "./postgres.ts";
-import { connectionOn, emptied, recordsOn } from "./record-kit.ts";
+import { atDepth, isDeep, seeds } from "../depth.ts";
+import { describePostgres, newSchema } from "./postgres.ts";
+import { connectionOn, recordsOn } from "./record-kit.ts";
 
 // Random commits and questions on a table in memory and on a server: the same answers to all of them.
-
-const client = await PGlite.create();
-const schema = newSchema();
-const records = await recordsOn(client, schema);
-const connection = connectionOn(client, schema);
 
 const HOUR = 3_600_000;
 const SCOPES = ["", "n1", "n2"];
@@ -32,10 +30,20 @@ const TEXTS = ["plain", "ü\u0000€", "lone \ud800 surrogate", '"quoted\\"', ""
 class World {
   readonly random: SeededRandom;
   readonly table = new RecordTable();
+  readonly records: RecordStore;
+  readonly connection: Connection;
   #events = 0;
 
-  constructor(seed: number) {
+  private constructor(seed: number, records: RecordStore, connection: Connection) {
     this.random = new SeededRandom(seed);
+    this.records = records;
+    this.connection = connection;
+  }
+
+  /** On a schema of its own. */
+  static async on(client: PostgresClient, seed: number): Promise<World> {
+    const schema = newSchema();
+    return new World(seed, await recordsOn(client, schema), connectionOn(client, schema));
   }
 
   of<Item>(items: readonly Item[]): Item {
@@ -47,7 +55,7 @@ class World {
   }
 
   async both<Answer>(ask: (store: RecordStore) => Promise<Answer>): Promise<Answer> {
-    const [expected, answered] = [await ask(this.table), await ask(records)];
+    const [expected, answered] = [await ask(this.table), await ask(this.records)];
     assert.deepEqual(answered, expected);
     return expected;
   }
@@ -149,7 +157,7 @@ class World {
       }));
       return { kind: "versions", versions };
     };
-    return [await guardOf(this.table), await guardOf(records)];
+    return [await guardOf(this.table), await guardOf(this.records)];
   }
 
   async commit(): Promise<void> {
@@ -173,7 +181,7 @@ class World {
       sent: "first",
     };
     const expected = await this.table.commit({ ...commit, guard: ours });
-    assert.deepEqual(await records.commit({ ...commit, guard: theirs }), expected);
+    assert.deepEqual(await this.records.commit({ ...commit, guard: theirs }), expected);
     if (isChange && expected.kind === "done" && this.random.next() < 0.3) {
       // The answer was lost: it is not made a second time, whatever the generation is by now.
       await this.both((store) => store.commit({ ...commit, guard: ours, sent: "again" }));
@@ -235,7 +243,7 @@ class World {
     const milli = BigInt(this.of([1, 1000, Number.MAX_SAFE_INTEGER]));
     const counter = this.of(["rpm", "tpm", "rpm#od", "#requests"]);
     this.table.count(scope, { hourMs, key: [entity, resource], counts: { [counter]: milli } });
-    await connection.query(
+    await this.connection.query(
       `INSERT INTO @.usage AS u VALUES ($1, $2::bigint, $3, $4, $5, $6::text::numeric)
        ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE SET milli = u.milli + excluded.milli`,
       [scope, hourMs, entity, resource, counter, String(milli)],
@@ -243,17 +251,26 @@ class World {
   }
 }
 
-for (const seed of [1, 2, 3]) {
-  test(`random commits, lists and sums have the answers of a table in memory, seed ${seed}`, async () => {
-    await emptied(client, schema);
-    const world = new World(seed);
-    for (let step = 0; step < 120; step++) {
-      await world.commit();
-      await world.count();
-      await world.read();
-      if (step % 5 === 0) await world.readLog();
-      if (step % 4 === 0) await world.sum("usage");
-      if (step % 4 === 2) await world.sum("refusal");
-    }
-  });
+function tellOn(client: PostgresClient, where: string): void {
+  for (const seed of seeds(1, 3)) {
+    test(`random commits, lists and sums ${where} have the answers of a table in memory, seed ${seed}`, async () => {
+      const world = await World.on(client, seed);
+      for (let step = 0; step < atDepth(60, 120); step++) {
+        await world.commit();
+        await world.count();
+        await world.read();
+        if (step % 5 === 0) await world.readLog();
+        if (step % 4 === 0) await world.sum("usage");
+        if (step % 4 === 2) await world.sum("refusal");
+      }
+    });
+  }
 }
+
+await describePostgres("records on PostgreSQL are those of a table in memory", ({ url }) => {
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  after(() => pool.end());
+  tellOn(pool, "on a server");
+});
+
+if (isDeep) tellOn((await PGlite.create()) as PostgresClient, "on PGlite");

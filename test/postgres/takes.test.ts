@@ -7,13 +7,14 @@ import { limitSet } from "../../src/domain/limit-set.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import { seeds } from "../depth.ts";
 import { madeAnew } from "../straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../straight/same-as-memory.ts";
 import { batchesOn, openSchema } from "./kit.ts";
 import { describePostgres } from "./postgres.ts";
 
 await describePostgres("takes on PostgreSQL", ({ url, newSchema }) => {
-  for (let seed = 1; seed <= 10; seed++) {
+  for (const seed of seeds(3, 10)) {
     test(`random calls are answered as by memory, seed ${seed}`, async () => {
       const connection = await openSchema(url, newSchema(), { poolMax: 4, timeoutMs: 30_000 });
       const random = new SeededRandom(seed);

@@ -8,6 +8,7 @@ import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import { HOUR_MS, type UsageWindow } from "../../src/domain/usage.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
+import { atDepth, firstSeed } from "../depth.ts";
 import { amounts, calendar, claim, context, held, NOON, openOn, tempFile } from "./temp-store.ts";
 
 const Kinds = limitMakers(calendar);
@@ -139,7 +140,7 @@ test("any story told to memory, and to two connections on one file in turns, has
         await store.close();
       }
     }),
-    { numRuns: 200 },
+    { numRuns: atDepth(40, 200), seed: firstSeed() },
   );
 });
 
