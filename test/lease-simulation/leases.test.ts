@@ -5,10 +5,21 @@ import type { LeaseRecord } from "../../src/domain/lease-record.ts";
 import type { LeaseChange } from "../../src/ports/lease-change.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
-import { seeds } from "../depth.ts";
+import { atDepth, seeds } from "../depth.ts";
+import { seedsFrom } from "../simulation/catching.ts";
 import { GROUNDS, type OpenGround, scoped } from "./lease-grounds.ts";
 import type { Mutant } from "./lease-world.ts";
 import { playLeases } from "./play-leases.ts";
+
+/** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */
+const CAUGHT_BY: Readonly<Record<string, number>> = {
+  "moves a record whatever its version": 8,
+  "changes a record whatever its version": 5,
+  "forgets the answer under the key of a change": 8,
+  "does a change again when it is repeated": 33,
+  "gives back what was taken in an earlier period": 25,
+  "loses what is given back to a bucket in shards": 13,
+};
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
   memory: seeds(25, 250),
@@ -34,7 +45,8 @@ describe("instances that die, are lost and meet on one lease", () => {
         name === "conditional writes"
           ? ["ended", "refused", "reset", "split", "joined"]
           : ["ended", "refused", "reset"];
-      for (const what of due) assert.ok((tally[what] ?? 0) > played.length / 5, `${what}: only ${tally[what]} times`);
+      for (const what of due)
+        assert.ok((tally[what] ?? 0) >= atDepth(0, played.length / 8), `${what}: only ${tally[what]} times`);
     });
   }
 });
@@ -179,7 +191,7 @@ const FOUND_BY: readonly (readonly [string, Mutant | undefined, OpenGround])[] =
 describe("the simulation of leases finds a store that", () => {
   for (const [what, mutant, ground] of FOUND_BY) {
     test(what, async () => {
-      for (let seed = 1; seed <= 200; seed++) {
+      for (const seed of seedsFrom(CAUGHT_BY[what], 200)) {
         const { violations } = await playLeases(seed, ground, mutant);
         if (violations.length > 0) return;
       }

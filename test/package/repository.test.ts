@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
+import { PARTS } from "../../scripts/test-parts.ts";
 
 // What contributors read and what the platform runs: it parses, and what it names is there.
 
@@ -19,7 +20,7 @@ interface Job {
   readonly needs?: string;
   readonly uses?: string;
   readonly env?: Readonly<Record<string, string>>;
-  readonly strategy?: { readonly matrix: { readonly node: readonly string[] } };
+  readonly strategy?: { readonly matrix: { readonly node?: readonly string[]; readonly part?: readonly string[] } };
   readonly steps?: readonly {
     readonly run?: string;
     readonly uses?: string;
@@ -36,20 +37,25 @@ interface Workflow {
 const workflow = (name: string) => parse(read(`.github/workflows/${name}.yml`)) as Workflow;
 const commands = ({ steps = [] }: Job) => steps.flatMap(({ run }) => (run === undefined ? [] : [run]));
 
-test("continuous integration runs .ci/run for users of Node 22 and 24, and the package on the oldest Node", () => {
+test("continuous integration runs .ci/run for users of Node 22 and 24, each part of the deep tests, and the package on the oldest Node", () => {
   const { on, permissions, jobs } = workflow("ci");
-  assert.ok("pull_request" in on && "push" in on && "workflow_call" in on);
+  for (const event of ["pull_request", "push", "schedule", "workflow_call"]) assert.ok(event in on, event);
   assert.deepEqual(permissions, { contents: "read" });
-  const { everything, oldest } = jobs as { everything: Job; oldest: Job };
-  assert.ok(commands(everything).includes(".ci/run"));
-  assert.deepEqual(everything.strategy?.matrix.node, ["22", "24"]);
+  const { test: tests, deep, oldest } = jobs as { test: Job; deep: Job; oldest: Job };
+  assert.ok(commands(tests).includes(".ci/run readme"));
+  assert.deepEqual(tests.strategy?.matrix.node, ["22", "24"]);
+  assert.ok(commands(deep).includes(`.ci/run \${{ matrix.part }}`));
+  assert.deepEqual(deep.strategy?.matrix.part, PARTS);
+  for (const { steps = [] } of [tests, deep]) assert.ok(steps.some(({ uses }) => uses === "./.github/actions/engines"));
   // Without these the tests of the package would run on the Node that npm scripts run on, whatever the job says.
-  assert.equal(everything.env?.ZAEL_TEST_NODE_VERSION, `\${{ matrix.node }}`);
+  assert.equal(tests.env?.ZAEL_TEST_NODE_VERSION, `\${{ matrix.node }}`);
   assert.match(read(".ci/run"), /^ {2}ZAEL_TEST_NODE="\$\(command -v node\)"$/m);
   assert.equal(`>=${oldest.env?.ZAEL_TEST_NODE_VERSION}`.replace(/\.0$/, ""), manifest.engines.node);
-  assert.ok(commands(oldest).some((run) => /^ZAEL_TEST_NODE=\S+ .*npm test -- test\/package$/.test(run)));
-  const set = new Set((everything.steps ?? []).flatMap(({ uses = "" }) => uses.split("@")[0] ?? ""));
-  for (const needed of ["actions/setup-java", "actions/setup-python", "actions/setup-node"]) assert.ok(set.has(needed));
+  assert.ok(
+    commands(oldest).some((run) => /^ZAEL_TEST_NODE=\S+ .*npm run test:deep -- test\/package\/package$/.test(run)),
+  );
+  for (const needed of ["actions/setup-java", "actions/setup-python", "actions/cache"])
+    assert.ok(read(".github/actions/engines/action.yml").includes(`uses: ${needed}@`), needed);
 });
 
 test(".ci/run can be run", () => {
@@ -72,12 +78,12 @@ test("a tag is published with provenance, after all tests, by a job that may do 
 });
 
 test("every action is pinned to a commit, with its version beside it, and gets no credentials to keep", () => {
-  for (const file of globSync(".github/workflows/*.yml", { cwd: root })) {
+  for (const file of globSync([".github/workflows/*.yml", ".github/actions/*/action.yml"], { cwd: root })) {
     const used = [...read(file).matchAll(/^ *-? *uses: (?!\.\/)(.+)$/gm)].map(([, action = ""]) => action);
     assert.ok(used.length > 0, file);
     for (const action of used)
       assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, `${file}: ${action}`);
-    for (const { steps = [] } of Object.values((parse(read(file)) as Workflow).jobs)) {
+    for (const { steps = [] } of Object.values((parse(read(file)) as Partial<Workflow>).jobs ?? {})) {
       for (const { uses = "", with: given } of steps) {
         if (uses.startsWith("actions/checkout@")) assert.equal(given?.["persist-credentials"], false, file);
       }

@@ -43,8 +43,8 @@ async function assertCaught(t: TestContext, bug: string, mutant: Mutant, search:
 /** So few worlds cost nothing. */
 const EASY = 10;
 
-/** All of them. That one of them finds a bug does not depend on their order, so the one that found it before comes first. */
-function* seedsFrom(first: number | undefined, seedsMax: number): Generator<number> {
+/** All of the seeds up to one. That one of them finds a bug does not depend on their order, so the one that found it before comes first. */
+export function* seedsFrom(first: number | undefined, seedsMax: number): Generator<number> {
   if (first !== undefined && first <= seedsMax) yield first;
   for (let seed = 1; seed <= seedsMax; seed++) if (seed !== first) yield seed;
 }

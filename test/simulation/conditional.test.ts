@@ -89,7 +89,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a count of resets that goes back with the shards": 25,
   "a limit that is forgotten too early": 53,
   "a give-back that does not look at the period": 927,
-  "a give-back into an hour that is over": 267,
+  "a give-back into an hour that is over": 90,
   "a process that forgets a bucket while it writes to it": 46,
   "a take that landed late for nobody, and stays": 24,
   "a shortage that a process remembers for twice as long as it may": 28,
@@ -97,7 +97,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a take that waits for the one before it, however long that takes": 259,
   "a give-back to a soft quota that always goes to the first shard": 270,
   "a quota in shards that is given the whole difference on each": 137,
-  "a request that is undone without its overdrafts": 40,
+  "a request that is undone without its overdrafts": 37,
 };
 
 testMutants(
@@ -117,7 +117,7 @@ testMutants(MARK_MUTANTS, {
 testMutants(SHADOW_ITEM_MUTANTS, {
   ...{ store: "conditional", seedsMax: 4_000, among: hasShadows },
   caughtBy: {
-    "a shadow that is not bounded from above": 159,
+    "a shadow that is not bounded from above": 180,
     "a shadow that takes what is not there": 33,
     "a count of a shadow that an undone request keeps": 47,
   },
