@@ -10,6 +10,7 @@ import { releaseProblems } from "../../scripts/release-check.ts";
 import { becameSlow, longestFirst, NOTED, SLOW_S } from "../../scripts/test-order.ts";
 import { DEEP_ONLY, PARTS, partOf } from "../../scripts/test-parts.ts";
 import { lastLine } from "../../scripts/test-run.ts";
+import { seedOfDay } from "../depth.ts";
 import { plainEnvironment } from "../docs/readme.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -168,6 +169,27 @@ test("every test file belongs to a part of the deep run", () => {
   const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
   assert.deepEqual([...new Set(files.map(partOf))].sort(), [...PARTS].sort());
   assert.throws(() => partOf("test/elsewhere/a.test.ts"), /elsewhere.+scripts\/test-parts\.ts/);
+});
+
+test("each day has worlds of its own, and those of another are played again by their seed", async () => {
+  const noon = Date.UTC(2026, 10, 18, 12);
+  assert.equal(seedOfDay(noon), 207_750_000);
+  assert.equal(seedOfDay(noon + 86_400_000), 207_760_000);
+  const depth = JSON.stringify(new URL("../depth.ts", import.meta.url).href);
+  const script = `const { seeds } = await import(${depth}); console.log(JSON.stringify(seeds(1, 2)));`;
+  const played = (env: Readonly<Record<string, string>>) => node(["--input-type=module", "-e", script], env);
+  const seedsOf = async (env: Readonly<Record<string, string>>) => JSON.parse((await played(env)).stdout) as number[];
+  assert.deepEqual(await seedsOf({ ZAEL_DEPTH: "", ZAEL_SEED: "" }), [1]);
+  assert.deepEqual(await seedsOf({ ZAEL_DEPTH: "deep", ZAEL_SEED: "7" }), [7, 8]);
+  const [first = 0, second] = await seedsOf({ ZAEL_DEPTH: "deep", ZAEL_SEED: "" });
+  assert.deepEqual([first % 10_000, second], [0, first + 1]);
+  assert.match((await played({ ZAEL_SEED: "today" })).stderr, /ZAEL_SEED is "today"; give a whole number above 0/);
+});
+
+test("how deep a run is, tests are told by test/depth.ts alone", () => {
+  const files = globSync("{src,test}/**/*.ts", { cwd: root, exclude: ["**/node_modules/**"] });
+  const asking = files.filter((file) => /ZAEL_(DEPTH|SEED)\b/.test(readFileSync(join(root, file), "utf8")));
+  assert.deepEqual(asking.sort(), ["test/depth.ts", "test/package/scripts.test.ts"]);
 });
 
 test("a run ends with one line: what passed, failed and was skipped, and what to install for it", () => {
