@@ -63,7 +63,8 @@ await runScript(USAGE, async (args) => {
   // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
   if (isDeep) await deepen();
-  Object.assign(process.env, await endpointFor(files), await serverFor(files));
+  const engines = await Promise.all([endpointFor(files), serverFor(files), s3For(files)]);
+  Object.assign(process.env, ...engines);
   if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
   const { runTestFiles } = await import("./test-run.ts");
   const isNoted = filters.length === 0 && !isDeep;
@@ -98,6 +99,17 @@ async function serverFor(files: readonly string[]): Promise<Record<string, strin
   const { startTestServer } = await import("../test/postgres/postgres.ts");
   try {
     return { ZAEL_TEST_POSTGRES_SERVER: await startTestServer() };
+  } catch {
+    return {};
+  }
+}
+
+/** One S3 for all files, each with buckets of its own: to start one takes five seconds of a processor. */
+async function s3For(files: readonly string[]): Promise<Record<string, string>> {
+  if (process.env.ZAEL_TEST_S3_ENDPOINT || !files.some((file) => /aggregat/.test(file))) return {};
+  const { startMoto } = await import("../test/engines/python-tools.ts");
+  try {
+    return { ZAEL_TEST_S3_ENDPOINT: await startMoto() };
   } catch {
     return {};
   }

@@ -34,7 +34,7 @@ await describePostgres("programs on PostgreSQL", ({ url, newSchema }) => {
     async (t) => {
       const { line, child, ended, call } = await serving(t, ["--store", place(), "--durability", "normal"]);
       const { store } = line as unknown as { store: string };
-      assert.match(store, /^postgres:\/\/127\.0\.0\.1:\d+\/postgres\?schema=test_/);
+      assert.match(store, /^postgres:\/\/127\.0\.0\.1:\d+\/\w+\?schema=test_/);
       const limits = [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 60_000 }];
       assert.equal((await call("PUT", `${NS}/limits`, { body: { limits } })).status, 200);
       const taken = await call("POST", `${NS}/acquire`, {

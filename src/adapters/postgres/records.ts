@@ -88,7 +88,9 @@ export class PostgresRecords implements RecordStore {
         return replyOf(row?.answer);
       } catch (error) {
         const fault = faultOf(error);
-        if (fault === "rolledBack" && !isLockTimeout(error) && tries < TRIES_MAX) continue;
+        // Somebody else made the same row at the same time: sent again, the guard says so.
+        const isAgain = isDuplicate(error) || (fault === "rolledBack" && !isLockTimeout(error));
+        if (isAgain && tries < TRIES_MAX) continue;
         const cause = thrownFor(error, this.#connection.name);
         if (fault === "unknown") return { kind: "unavailable", applied: "unknown", cause };
         if (fault === "rolledBack" || fault === "notApplied" || fault === "standby") {
@@ -117,6 +119,10 @@ export class PostgresRecords implements RecordStore {
 /** A lock was not had in time: there is no time left to try again. */
 function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "55P03";
+}
+
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "23505";
 }
 
 /** The rows of a kind, with the place of each in the question: `$2` has the keys by kind. */
