@@ -25,6 +25,7 @@ const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
 
 /** Test files that only `npm run test:deep` runs, and what has their subject in `npm test`. */
 export const DEEP_ONLY: Readonly<Record<string, string>> = {
+  "test/dashboard/layout.test.ts": "test/dashboard/live-page.test.ts opens each page",
   "test/infra/cdk.test.ts":
     "the construct includes the template that test/infra/template.test.ts and first-deploy.test.ts have",
   "test/infra/stack-moto.test.ts":

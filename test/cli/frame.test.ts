@@ -231,7 +231,7 @@ test("a long list of entities streams, and ends at once when its reader leaves",
   await limiter.close();
   const { DatabaseSync } = await import("node:sqlite");
   const database = new DatabaseSync(file);
-  const count = atDepth(30_000, 100_000);
+  const count = atDepth(15_000, 100_000);
   database.exec(`
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
     INSERT INTO entity SELECT 'default', printf('e%06d', i), printf('e%06d', i), NULL, 0, '{}', 1, 0, 0, NULL FROM n`);

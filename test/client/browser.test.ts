@@ -8,7 +8,7 @@ import { createService } from "../../src/entry/server.ts";
 import { browserTests } from "../dashboard/chromium.ts";
 import { tokenOf } from "../server/service-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser } = browserTests();
 
 inBrowser(
   "in a browser: taken, adjusted, settled, refused and given back, from a page of another origin",

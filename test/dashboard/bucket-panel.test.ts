@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, bar, left, row, served, until, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 /** A key below an organisation that has a budget over all resources. */
 async function budgeted(service: Awaited<ReturnType<typeof served>>): Promise<void> {
@@ -47,7 +47,7 @@ inBrowser(
   },
 );
 
-inBrowser(
+inDeepBrowser(
   "refusals before the page was opened explain a bucket, at the level that stood in the way",
   async (t, open) => {
     const service = await served(t);
@@ -80,7 +80,7 @@ inBrowser(
   },
 );
 
-inBrowser("an opened bucket has the number that its row has, also while it fills up", async (t, open) => {
+inDeepBrowser("an opened bucket has the number that its row has, also while it fills up", async (t, open) => {
   const service = await served(t);
   const { limiter, take } = service;
   await limiter.setSystemDefaults([Limit.perMinute("tpm", 60_000)]);
@@ -142,7 +142,7 @@ inBrowser("a top-up says what arrived and what is there now", async (t, open) =>
   await page.getByTestId("bucket-done").getByText("Reset: every limit is full again.").waitFor();
 });
 
-inBrowser("what is typed into an amount stays while the bucket moves", async (t, open) => {
+inDeepBrowser("what is typed into an amount stays while the bucket moves", async (t, open) => {
   const service = await served(t);
   await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 100)]);
   await service.take("key-1", "api", { rpm: 50 });
@@ -162,7 +162,7 @@ inBrowser("what is typed into an amount stays while the bucket moves", async (t,
   assert.equal(await amount.inputValue(), typed);
 });
 
-inBrowser("a shadow is a dashed bar, is not the shortest, and can be edited", async (t, open) => {
+inDeepBrowser("a shadow is a dashed bar, is not the shortest, and can be edited", async (t, open) => {
   const service = await served(t);
   await service.limiter.setResourceDefaults("gpt-4", [
     Limit.perDay("rpd", 100),

@@ -61,7 +61,7 @@ test("where there is no Chromium its tests are skipped aloud, and fail where one
 
 const SUITE = `
   const { browserTests } = await import(${JSON.stringify(new URL("chromium.ts", import.meta.url).href)});
-  browserTests()("a page", () => { throw new Error("there is a browser"); });`;
+  browserTests().inBrowser("a page", () => { throw new Error("there is a browser"); });`;
 
 function ran(env: Readonly<Record<string, string>>): Promise<{ code: number | null; said: string }> {
   const { NODE_TEST_CONTEXT, ZAEL_CHROMIUM, ZAEL_REQUIRE_BROWSER, ...own } = process.env;

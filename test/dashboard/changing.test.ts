@@ -16,7 +16,7 @@ import {
   wordsOf,
 } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 inBrowser("a limit is edited: old and new beside the field, one press saves, and it is in force", async (t, open) => {
   const service = await served(t);
@@ -38,7 +38,7 @@ inBrowser("a limit is edited: old and new beside the field, one press saves, and
   assert.equal(await rpm.getByTestId("limit-change").count(), 0, "what is saved is no change any more");
 });
 
-inBrowser(
+inDeepBrowser(
   "another level gets limits of every kind, with a schedule, and is deleted after a question",
   async (t, open) => {
     const service = await served(t);
@@ -76,7 +76,7 @@ inBrowser(
   },
 );
 
-inBrowser("what cannot be a limit is refused with a sentence, and nothing is stored", async (t, open) => {
+inDeepBrowser("what cannot be a limit is refused with a sentence, and nothing is stored", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open();
@@ -98,35 +98,38 @@ inBrowser("what cannot be a limit is refused with a sentence, and nothing is sto
   assert.equal((await service.limiter.getResourceDefaults("gpt-4"))[0]?.capacity, 60);
 });
 
-inBrowser("limits that somebody else changes are shown at once, but not over what is being edited", async (t, open) => {
-  const service = await served(t);
-  await furnish(service);
-  const page = await open();
-  await visit(page, service.url, DEFAULT_LIMITS);
-  await page.locator("[data-testid=live][data-state=open]").waitFor();
-  const capacity = page.locator("[data-testid=limit-row][data-limit=rpm]").getByTestId("limit-capacity");
-  await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 70)]);
-  await until(
-    () => capacity.inputValue(),
-    (value) => value === "70",
-  );
-  await capacity.fill("75");
-  // Another level is not what is being edited.
-  await service.limiter.setLimits("key-2", [Limit.perMinute("rpm", 5)]);
-  await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 80)], { principal: "alice" });
-  await page.getByTestId("limits-conflict").getByText("alice changed these limits while you were editing").waitFor();
-  assert.match(
-    await wordsOf(page.getByTestId("limits-conflict")),
-    /rpm 70, refills 70\/min → 80, refills 80\/min.*not saved/,
-  );
-  assert.equal(await capacity.inputValue(), "75");
-  await page.getByTestId("conflict-theirs").click();
-  await until(
-    () => capacity.inputValue(),
-    (value) => value === "80",
-  );
-  assert.equal(await page.getByTestId("limits-conflict").count(), 0);
-});
+inDeepBrowser(
+  "limits that somebody else changes are shown at once, but not over what is being edited",
+  async (t, open) => {
+    const service = await served(t);
+    await furnish(service);
+    const page = await open();
+    await visit(page, service.url, DEFAULT_LIMITS);
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    const capacity = page.locator("[data-testid=limit-row][data-limit=rpm]").getByTestId("limit-capacity");
+    await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 70)]);
+    await until(
+      () => capacity.inputValue(),
+      (value) => value === "70",
+    );
+    await capacity.fill("75");
+    // Another level is not what is being edited.
+    await service.limiter.setLimits("key-2", [Limit.perMinute("rpm", 5)]);
+    await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 80)], { principal: "alice" });
+    await page.getByTestId("limits-conflict").getByText("alice changed these limits while you were editing").waitFor();
+    assert.match(
+      await wordsOf(page.getByTestId("limits-conflict")),
+      /rpm 70, refills 70\/min → 80, refills 80\/min.*not saved/,
+    );
+    assert.equal(await capacity.inputValue(), "75");
+    await page.getByTestId("conflict-theirs").click();
+    await until(
+      () => capacity.inputValue(),
+      (value) => value === "80",
+    );
+    assert.equal(await page.getByTestId("limits-conflict").count(), 0);
+  },
+);
 
 inBrowser(
   "who saves over limits that were changed meanwhile is told by whom and what, and decides",
@@ -222,7 +225,7 @@ inBrowser("entities are created, edited, moved and deleted, and the audit trail 
   assert.match(await wordsOf(limits), /ops.*rpm 100, refills 100\/min → 60, refills 60\/min/);
 });
 
-inBrowser("a namespace is made, chosen, removed, recovered and purged", async (t, open) => {
+inDeepBrowser("a namespace is made, chosen, removed, recovered and purged", async (t, open) => {
   const service = await served(t);
   const page = await open();
   await visit(page, service.url, PAGES.namespaces);
@@ -262,7 +265,7 @@ inBrowser("a namespace is made, chosen, removed, recovered and purged", async (t
   assert.deepEqual(kept, []);
 });
 
-inBrowser("usage is drawn and written down with the same numbers", async (t, open) => {
+inDeepBrowser("usage is drawn and written down with the same numbers", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   service.advance(3_600_000);

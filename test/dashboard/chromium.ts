@@ -1,7 +1,8 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
-import { after, before, type TestContext, test } from "node:test";
+import { after, type TestContext, test } from "node:test";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { isDeep } from "../depth.ts";
 import { declareMissing } from "../engines/describe-on.ts";
 
 // Tests of the dashboard in a real Chromium: that of ZAEL_CHROMIUM, Debian's, or one on the PATH. Where there is none they are
@@ -17,27 +18,41 @@ const PATIENCE_MS = 30_000;
 
 type Body = (t: TestContext, open: (options?: BrowserContextOptions) => Promise<Page>) => Promise<void>;
 
-/** `inBrowser(name, body)` declares a test that opens pages of one browser for the whole file. */
-export function browserTests(): (name: string, body: Body) => void {
-  const path = chromiumPath();
-  let browser: Browser;
+interface BrowserTests {
+  /** Declares a test that opens pages of a browser. */
+  readonly inBrowser: (name: string, body: Body) => void;
+  /** Declares one that only `npm run test:deep` has. */
+  readonly inDeepBrowser: (name: string, body: Body) => void;
+}
+
+const path = chromiumPath();
+
+/** One for all files of this process. */
+let browser: Promise<Browser> | undefined;
+
+if (path !== undefined) after(async () => (await browser)?.close());
+
+/** What declares the tests of a file: all of them in one browser. */
+export function browserTests(): BrowserTests {
+  return { inBrowser, inDeepBrowser: isDeep ? inBrowser : () => {} };
+}
+
+function inBrowser(name: string, body: Body): void {
   if (path === undefined) {
     const reason = "There is no Chromium: install it (`apt-get install chromium`), or name one in ZAEL_CHROMIUM.";
-    return (name) => declareMissing("browser", name, reason);
+    declareMissing("browser", name, reason);
+    return;
   }
-  before(async () => {
-    browser = await chromium.launch({ executablePath: path, args: FLAGS });
-  });
-  after(() => browser?.close());
-  return (name, body) =>
-    test(name, async (t) => {
-      await body(t, async (options) => {
-        const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-        context.setDefaultTimeout(PATIENCE_MS);
-        t.after(() => context.close());
-        return context.newPage();
-      });
+  test(name, async (t) => {
+    browser ??= chromium.launch({ executablePath: path, args: FLAGS });
+    const started = await browser;
+    await body(t, async (options) => {
+      const context = await started.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+      context.setDefaultTimeout(PATIENCE_MS);
+      t.after(() => context.close());
+      return context.newPage();
     });
+  });
 }
 
 function chromiumPath(): string | undefined {

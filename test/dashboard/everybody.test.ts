@@ -12,10 +12,10 @@ import { furnish, goTo, HOSTILE_NAME, LONG_ID, PAGES, ready, served, until, visi
 
 // For everybody: with a token or without, by keyboard, with a screen reader, on a phone, in the dark.
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-inBrowser("axe has nothing serious to say about any page, in either theme", async (t, open) => {
+inDeepBrowser("axe has nothing serious to say about any page, in either theme", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   for (const colorScheme of ["light", "dark"] as const) {
@@ -36,7 +36,7 @@ inBrowser("axe has nothing serious to say about any page, in either theme", asyn
   }
 });
 
-inBrowser("at 360 pixels nothing scrolls sideways, however long the names are", async (t, open) => {
+inDeepBrowser("at 360 pixels nothing scrolls sideways, however long the names are", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open({ viewport: { width: 360, height: 740 } });
@@ -72,7 +72,7 @@ inBrowser("hostile names are shown as the text they are", async (t, open) => {
   assert.equal(await page.evaluate("typeof window.hacked"), "undefined");
 });
 
-inBrowser("everything can be reached by keyboard, in the order one reads", async (t, open) => {
+inDeepBrowser("everything can be reached by keyboard, in the order one reads", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open();
@@ -96,7 +96,7 @@ inBrowser("everything can be reached by keyboard, in the order one reads", async
   assert.equal(outline, "solid", "focus is visible");
 });
 
-inBrowser("a dialog holds the focus, closes by Escape and gives the focus back", async (t, open) => {
+inDeepBrowser("a dialog holds the focus, closes by Escape and gives the focus back", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open();
@@ -118,7 +118,7 @@ inBrowser("a dialog holds the focus, closes by Escape and gives the focus back",
   await page.waitForFunction("document.activeElement.dataset.testid === 'entity-create'");
 });
 
-inBrowser("the theme is kept, and who wants less motion gets none", async (t, open) => {
+inDeepBrowser("the theme is kept, and who wants less motion gets none", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open({ colorScheme: "light", reducedMotion: "reduce" });

@@ -3,9 +3,9 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { furnish, goTo, LONG_ID, LONG_RESOURCE, PAGES, row, served, until, visit } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inDeepBrowser } = browserTests();
 
-inBrowser("at 1920 pixels lists and rows use the width that there is", async (t, open) => {
+inDeepBrowser("at 1920 pixels lists and rows use the width that there is", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open({ viewport: { width: 1920, height: 1000 } });
@@ -31,7 +31,7 @@ inBrowser("at 1920 pixels lists and rows use the width that there is", async (t,
   }
 });
 
-inBrowser("names and numbers are long, and can be read: nothing is cut off", async (t, open) => {
+inDeepBrowser("names and numbers are long, and can be read: nothing is cut off", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   await service.limiter.setLimits("rich", [
@@ -61,7 +61,7 @@ inBrowser("names and numbers are long, and can be read: nothing is cut off", asy
   }
 });
 
-inBrowser("the field of an entity or of a parent completes the ids that there are", async (t, open) => {
+inDeepBrowser("the field of an entity or of a parent completes the ids that there are", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open();

@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, ready, served, until, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 async function leased(service: Awaited<ReturnType<typeof served>>) {
   const { limiter, url } = service;
@@ -61,7 +61,7 @@ inBrowser("open leases are listed as they come and go, shown, and settled by tot
   await row.waitFor({ state: "detached" });
 });
 
-inBrowser("a lease is rolled back after a question, and its address shows it, ended too", async (t, open) => {
+inDeepBrowser("a lease is rolled back after a question, and its address shows it, ended too", async (t, open) => {
   const service = await served(t);
   const { acquire, left } = await leased(service);
   const id = await acquire("key-2", 400, { gpu: { tpd: 3 } });

@@ -14,7 +14,7 @@ import {
   wordsOf,
 } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 inBrowser("9k, 60,000 and $5 are understood in a limit, and what is understood stands below", async (t, open) => {
   const service = await served(t);
@@ -37,7 +37,7 @@ inBrowser("9k, 60,000 and $5 are understood in a limit, and what is understood s
   assert.deepEqual([money?.capacity, money?.refillAmount], [5_000_000, 290_000]);
 });
 
-inBrowser("a check of a form is not headed as a lost connection", async (t, open) => {
+inDeepBrowser("a check of a form is not headed as a lost connection", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const page = await open();
@@ -55,7 +55,7 @@ inBrowser("a check of a form is not headed as a lost connection", async (t, open
   assert.match(await wordsOf(page.getByTestId("dialog-error")), /^Not sent yet\. ?Metadata: the line "plan gold"/);
 });
 
-inBrowser("a top-up takes the numbers that the page writes", async (t, open) => {
+inDeepBrowser("a top-up takes the numbers that the page writes", async (t, open) => {
   const service = await served(t);
   await service.limiter.setSystemDefaults([Limit.quota("month", 100_000, { reset: "monthly" })]);
   await service.take("key-1", "api", { month: 1 });
@@ -73,7 +73,7 @@ inBrowser("a top-up takes the numbers that the page writes", async (t, open) => 
   assert.equal(held?.available, 149_999);
 });
 
-inBrowser("without a choice the page says where limits are, and leads there", async (t, open) => {
+inDeepBrowser("without a choice the page says where limits are, and leads there", async (t, open) => {
   const service = await served(t);
   await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60)]);
   await service.limiter.createPlan({ id: "gold" });
@@ -91,7 +91,7 @@ inBrowser("without a choice the page says where limits are, and leads there", as
   await page.locator("[data-testid=limits-source][data-source=resource]").waitFor();
 });
 
-inBrowser("the page of limits opens with what is stored, not with an empty form", async (t, open) => {
+inDeepBrowser("the page of limits opens with what is stored, not with an empty form", async (t, open) => {
   const service = await served(t);
   const { limiter } = service;
   await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 10_000)]);
@@ -166,7 +166,7 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
   );
 });
 
-inBrowser("Edit limits in the row of a customer edits that customer, and nobody else", async (t, open) => {
+inDeepBrowser("Edit limits in the row of a customer edits that customer, and nobody else", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const { limiter } = service;
@@ -190,7 +190,7 @@ inBrowser("Edit limits in the row of a customer edits that customer, and nobody 
   assert.equal(await page.getByTestId("limits-level").inputValue(), "entityDefault");
 });
 
-inBrowser("limits of many are changed after a question that says how many they are", async (t, open) => {
+inDeepBrowser("limits of many are changed after a question that says how many they are", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   const { limiter } = service;
@@ -216,7 +216,7 @@ inBrowser("limits of many are changed after a question that says how many they a
   assert.match(await wordsOf(page.getByTestId("confirm")), /the next level with limits applies to 6 entities\./);
 });
 
-inBrowser("a quota is chosen by its name, and its next reset stands there before it is saved", async (t, open) => {
+inDeepBrowser("a quota is chosen by its name, and its next reset stands there before it is saved", async (t, open) => {
   const service = await served(t);
   const page = await open();
   await visit(page, service.url, "#/limits?resource=api");
@@ -250,7 +250,7 @@ inBrowser("a quota is chosen by its name, and its next reset stands there before
   );
 });
 
-inBrowser(
+inDeepBrowser(
   "a plan is made, given to an entity, shown with its limits, and not deleted while it is used",
   async (t, open) => {
     const service = await served(t);

@@ -4,7 +4,7 @@ import { createService } from "../../src/entry/server.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, bar, furnish, goTo, left, PAGES, ready, row, served, until, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 inBrowser("all pages load from this origin alone, and nothing offends the security policy", async (t, open) => {
   const service = await served(t);
@@ -76,7 +76,7 @@ inBrowser("a bar fills up with time alone, and an event corrects it", async (t, 
   );
 });
 
-inBrowser("what is owed is a bar at 0 and the amount beside it", async (t, open) => {
+inDeepBrowser("what is owed is a bar at 0 and the amount beside it", async (t, open) => {
   const service = await served(t);
   await service.limiter.setSystemDefaults([Limit.perDay("tpd", 5_000)]);
   const lease = await service.limiter.acquire({ entityId: "key-1", resource: "api", consume: { tpd: 1 } });
@@ -122,7 +122,7 @@ inBrowser(
   },
 );
 
-inBrowser(
+inDeepBrowser(
   "who was refused before the page was opened, or by another process, is on the page of refusals",
   async (t, open) => {
     const service = await served(t);
@@ -155,7 +155,7 @@ inBrowser(
   },
 );
 
-inBrowser("a row opened by keyboard explains the chain and what stands in the way", async (t, open) => {
+inDeepBrowser("a row opened by keyboard explains the chain and what stands in the way", async (t, open) => {
   const service = await served(t);
   await furnish(service);
   await service.take("acme", "gpt-4", { tpm: 26_000 });
@@ -173,40 +173,43 @@ inBrowser("a row opened by keyboard explains the chain and what stands in the wa
   await explained.waitFor({ state: "detached" });
 });
 
-inBrowser("an opened bucket explains the amount that was last refused, at the level in the way", async (t, open) => {
-  const service = await served(t);
-  const { limiter, take } = service;
-  await limiter.setSystemDefaults([
-    Limit.perMinute("rpm", 100, { counts: "requests" }),
-    Limit.perMinute("tpm", 10_000),
-  ]);
-  await limiter.createEntity({ id: "acme" });
-  await limiter.createEntity({ id: "key-1", parentId: "acme" });
-  await limiter.setLimits("acme", [Limit.perMinute("tpm", 1_000)]);
-  assert.ok(await take("key-1", "gpt-4", { tpm: 500 }));
-  const page = await open();
-  await visit(page, service.url, "#/refusals");
-  await page.locator("[data-testid=live][data-state=open]").waitFor();
-  assert.equal(await take("key-1", "gpt-4", { tpm: 700 }), false);
-  await page.getByTestId("refusal-row").getByRole("link", { name: "key-1" }).click();
-  // It is open already: that is what the link is for.
-  const key = row(page, "key-1", "gpt-4");
-  await key.getByTestId("explain-outcome").getByText("Would be refused by tpm of acme.").waitFor();
-  assert.match(
-    await wordsOf(key.getByTestId("explain-refused")),
-    /key-1 requested 700 tpm, 1 requests; tpm of acme had 500 left/,
-  );
-  assert.equal(await key.locator("[data-testid=explain-amount][data-limit=tpm]").inputValue(), "700");
-  assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "tpm"]);
-  await goTo(page, "refusals");
-  await page.getByTestId("refusal-row").getByRole("link", { name: "of parent acme" }).click();
-  await row(page, "acme", "gpt-4")
-    .getByTestId("explain-outcome")
-    .getByText("Would be refused by tpm of acme.")
-    .waitFor();
-});
+inDeepBrowser(
+  "an opened bucket explains the amount that was last refused, at the level in the way",
+  async (t, open) => {
+    const service = await served(t);
+    const { limiter, take } = service;
+    await limiter.setSystemDefaults([
+      Limit.perMinute("rpm", 100, { counts: "requests" }),
+      Limit.perMinute("tpm", 10_000),
+    ]);
+    await limiter.createEntity({ id: "acme" });
+    await limiter.createEntity({ id: "key-1", parentId: "acme" });
+    await limiter.setLimits("acme", [Limit.perMinute("tpm", 1_000)]);
+    assert.ok(await take("key-1", "gpt-4", { tpm: 500 }));
+    const page = await open();
+    await visit(page, service.url, "#/refusals");
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    assert.equal(await take("key-1", "gpt-4", { tpm: 700 }), false);
+    await page.getByTestId("refusal-row").getByRole("link", { name: "key-1" }).click();
+    // It is open already: that is what the link is for.
+    const key = row(page, "key-1", "gpt-4");
+    await key.getByTestId("explain-outcome").getByText("Would be refused by tpm of acme.").waitFor();
+    assert.match(
+      await wordsOf(key.getByTestId("explain-refused")),
+      /key-1 requested 700 tpm, 1 requests; tpm of acme had 500 left/,
+    );
+    assert.equal(await key.locator("[data-testid=explain-amount][data-limit=tpm]").inputValue(), "700");
+    assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "tpm"]);
+    await goTo(page, "refusals");
+    await page.getByTestId("refusal-row").getByRole("link", { name: "of parent acme" }).click();
+    await row(page, "acme", "gpt-4")
+      .getByTestId("explain-outcome")
+      .getByText("Would be refused by tpm of acme.")
+      .waitFor();
+  },
+);
 
-inBrowser("the shortest stand first of all buckets, and the order stands in the address", async (t, open) => {
+inDeepBrowser("the shortest stand first of all buckets, and the order stands in the address", async (t, open) => {
   const service = await served(t);
   await service.limiter.setSystemDefaults([Limit.perDay("rpd", 100), Limit.perDay("soft", 1, { soft: true })]);
   for (let i = 0; i < 120; i++) await service.take(`user-${String(i).padStart(3, "0")}`, "api", { rpd: 1 });
@@ -227,7 +230,7 @@ inBrowser("the shortest stand first of all buckets, and the order stands in the 
   assert.equal(await page.getByTestId("bucket-row").first().getAttribute("data-entity"), "user-115");
 });
 
-inBrowser(
+inDeepBrowser(
   "of hundreds of buckets a hundred are shown, and the filter finds the others at the service",
   async (t, open) => {
     const service = await served(t);
@@ -249,7 +252,7 @@ inBrowser(
   },
 );
 
-inBrowser("while one reads, rows keep their places: who is new stands at the end", async (t, open) => {
+inDeepBrowser("while one reads, rows keep their places: who is new stands at the end", async (t, open) => {
   const service = await served(t);
   await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
   for (const id of ["b", "d"]) await service.take(id, "api", { rpm: 1 });
@@ -284,7 +287,7 @@ inBrowser(
   },
 );
 
-inBrowser("twelve seconds without a sign of life count as a lost connection", async (t, open) => {
+inDeepBrowser("twelve seconds without a sign of life count as a lost connection", async (t, open) => {
   const service = await served(t);
   const page = await open();
   await page.clock.install();

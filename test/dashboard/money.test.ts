@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { row, served, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser } = browserTests();
 
 /** A key below acme, which has $50 a month over all models; a call of $0.25, and one into the debt of a soft limit. */
 async function spent({ limiter, take }: Awaited<ReturnType<typeof served>>): Promise<void> {

@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { ready, served, until, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 /** So many tenants that a list does not have them all; the last has a bucket. */
 async function crowded(service: Awaited<ReturnType<typeof served>>): Promise<string> {
@@ -17,7 +17,7 @@ async function crowded(service: Awaited<ReturnType<typeof served>>): Promise<str
   return "tenant-0229";
 }
 
-inBrowser("every namespace can be found and chosen, however many there are", async (t, open) => {
+inDeepBrowser("every namespace can be found and chosen, however many there are", async (t, open) => {
   const service = await served(t);
   const last = await crowded(service);
   const page = await open();

@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { row, saveForAll, served, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser } = browserTests();
 
 inBrowser("slots are cells, those that are held filled, and the editor has their hold", async (t, open) => {
   const service = await served(t);
@@ -33,7 +33,6 @@ inBrowser("slots are cells, those that are held filled, and the editor has their
   const limits = key.getByTestId("explain-limits");
   await limits.waitFor();
   assert.match(await wordsOf(limits), /parallel ?1 ?10 ?at once, each held for at most 1 min; next free by /);
-  if (process.env.ZAEL_SHOTS) await page.screenshot({ path: `${process.env.ZAEL_SHOTS}/slots.png`, fullPage: true });
 
   await page.goto(`${url}#/limits?level=resource&resource=gpt-4`);
   const edited = page.locator("[data-testid=limit-row][data-limit=parallel]");
@@ -41,7 +40,6 @@ inBrowser("slots are cells, those that are held filled, and the editor has their
   assert.equal(await edited.getByTestId("limit-hold").inputValue(), "60");
   await edited.getByTestId("limit-hold").fill("90");
   await edited.getByTestId("limit-capacity").fill("12");
-  if (process.env.ZAEL_SHOTS) await page.screenshot({ path: `${process.env.ZAEL_SHOTS}/editor.png`, fullPage: true });
   await saveForAll(page);
   await page.getByTestId("limits-saved").waitFor();
   const stored = await limiter.getResourceDefaults("gpt-4");

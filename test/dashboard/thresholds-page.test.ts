@@ -3,7 +3,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, bar, row, served, until, visit } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 inBrowser("marks stand on the bar, and what is reached is listed as it comes", async (t, open) => {
   const service = await served(t);
@@ -46,7 +46,7 @@ inBrowser("marks stand on the bar, and what is reached is listed as it comes", a
   assert.equal(await marks.count(), 3, "a bucket that is explained keeps the marks on its bar");
 });
 
-inBrowser("percentages are edited with their limit, and others are not lost by it", async (t, open) => {
+inDeepBrowser("percentages are edited with their limit, and others are not lost by it", async (t, open) => {
   const service = await served(t);
   await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 10, { notifyAt: [80, 95] })]);
   const page = await open();

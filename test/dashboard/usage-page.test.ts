@@ -4,7 +4,7 @@ import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, ready, served, until, visit, wordsOf } from "./page-kit.ts";
 
-const inBrowser = browserTests();
+const { inBrowser, inDeepBrowser } = browserTests();
 
 /** Two keys of a project of an organisation, and the project itself, take: 6 requests, 16 on three levels. */
 async function used(service: Awaited<ReturnType<typeof served>>): Promise<void> {
@@ -46,33 +46,36 @@ inBrowser("the headline counts each request once, not once a level, and can be s
   }
 });
 
-inBrowser("usage of a project is split by its keys; window, range and split stand in the address", async (t, open) => {
-  const service = await served(t);
-  await used(service);
-  const page = await open();
-  await page.clock.setSystemTime(service.clock.now());
-  await visit(page, service.url, "#/usage?entity=proj");
-  const totals = page.getByTestId("usage-totals");
-  assert.match(await wordsOf(totals), /requests ?6.*tpm ?312/);
-  const rows = page.getByTestId("usage-row");
-  assert.deepEqual(await attributes(rows, "data-entity"), ["proj"]);
-  await page.getByTestId("usage-split").selectOption("keys");
-  await until(
-    () => rows.count(),
-    (count) => count === 3,
-  );
-  assert.match(await wordsOf(totals), /requests ?6.*tpm ?312/, "split, it is still the same");
-  await page.getByTestId("usage-window").selectOption("daily");
-  await page.getByTestId("usage-range").selectOption("month");
-  await page.waitForURL(/#\/usage\?entity=proj&window=daily&range=month&split=keys$/);
-  await page.reload();
-  await ready(page);
-  assert.equal(await page.getByTestId("usage-range").inputValue(), "month");
-  assert.equal(await page.getByTestId("usage-split").inputValue(), "keys");
-  assert.deepEqual(await attributes(rows, "data-entity"), ["key-1", "key-2", "proj"]);
-});
+inDeepBrowser(
+  "usage of a project is split by its keys; window, range and split stand in the address",
+  async (t, open) => {
+    const service = await served(t);
+    await used(service);
+    const page = await open();
+    await page.clock.setSystemTime(service.clock.now());
+    await visit(page, service.url, "#/usage?entity=proj");
+    const totals = page.getByTestId("usage-totals");
+    assert.match(await wordsOf(totals), /requests ?6.*tpm ?312/);
+    const rows = page.getByTestId("usage-row");
+    assert.deepEqual(await attributes(rows, "data-entity"), ["proj"]);
+    await page.getByTestId("usage-split").selectOption("keys");
+    await until(
+      () => rows.count(),
+      (count) => count === 3,
+    );
+    assert.match(await wordsOf(totals), /requests ?6.*tpm ?312/, "split, it is still the same");
+    await page.getByTestId("usage-window").selectOption("daily");
+    await page.getByTestId("usage-range").selectOption("month");
+    await page.waitForURL(/#\/usage\?entity=proj&window=daily&range=month&split=keys$/);
+    await page.reload();
+    await ready(page);
+    assert.equal(await page.getByTestId("usage-range").inputValue(), "month");
+    assert.equal(await page.getByTestId("usage-split").inputValue(), "keys");
+    assert.deepEqual(await attributes(rows, "data-entity"), ["key-1", "key-2", "proj"]);
+  },
+);
 
-inBrowser("what is shown is exported, as CSV and as NDJSON", async (t, open) => {
+inDeepBrowser("what is shown is exported, as CSV and as NDJSON", async (t, open) => {
   const service = await served(t);
   await used(service);
   const page = await open();

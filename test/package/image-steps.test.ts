@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { delimiter, dirname } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -16,7 +17,9 @@ if (typeof dynamodb === "string") declareMissing("dynamodb", NAME, dynamodb);
 else {
   describeOn("postgres", NAME, postgres, ({ url }) => {
     test("the steps of the Dockerfile make a service that every recipe of the guide starts, on every store", async () => {
-      const env = { ...plainEnvironment(), ZAEL_TEST_ENDPOINT: dynamodb.endpoint, ZAEL_TEST_POSTGRES_URL: url };
+      const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
+      const servers = { ZAEL_TEST_ENDPOINT: dynamodb.endpoint, ZAEL_TEST_POSTGRES_URL: url };
+      const env = { ...plainEnvironment(), ...servers, PATH };
       const options = { cwd: root, env, maxBuffer: 64 << 20 };
       const ran = promisify(execFile)(process.execPath, ["scripts/image-steps.ts"], options);
       const { stdout } = await ran.catch((error) => assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`));

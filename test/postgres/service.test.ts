@@ -66,7 +66,7 @@ await describePostgres("programs on PostgreSQL", ({ url, newSchema }) => {
     assert.ok(!ran.stderr.includes(SECRET));
   });
 
-  const inBrowser = browserTests();
+  const { inBrowser } = browserTests();
   inBrowser("every page of the dashboard shows what is on the server", async (t, open) => {
     const service = await served(t, {}, { store: place() });
     await furnish(service);
