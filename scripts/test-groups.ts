@@ -13,11 +13,12 @@ export interface TestGroup {
 const PURE = [
   ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
   ...["test/vectors/", "test/llm/", "test/middleware/", "test/stored-leases/", "test/mcp/"],
+  ...["test/server/", "test/client/", "test/cli/", "test/examples/"],
 ];
 
 /** A file that changes what all of a process share, or goes by it, has a process of its own. */
 const SHARED_STATE =
-  /child_process|worker_threads|process\.(on|once|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Dynamo|Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
+  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Dynamo|Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
 
 /** Folders whose tests have a process together, however long they take: they share a browser, which takes long to start. */
 const TOGETHER = ["test/dashboard/"];

@@ -105,7 +105,17 @@ test("a file that cannot be written is 3 everywhere, one that cannot be read is 
   const target = join(folder, "a-folder");
   mkdirSync(target);
   const missing = join(folder, "no", "such", "file");
-  const report = (to: string) => ["loadtest", "--store", "memory", "--duration", "1ms", "--processes", "1", "--html", to];
+  const report = (to: string) => [
+    "loadtest",
+    "--store",
+    "memory",
+    "--duration",
+    "1ms",
+    "--processes",
+    "1",
+    "--html",
+    to,
+  ];
   for (const to of [target, missing, "/dev/full"]) {
     for (const args of [
       ["limits", "export", "-o", to, ...where],
