@@ -13,7 +13,7 @@ export interface TestGroup {
 const PURE = [
   ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
   ...["test/vectors/", "test/llm/", "test/middleware/", "test/stored-leases/", "test/mcp/"],
-  ...["test/server/", "test/client/", "test/cli/", "test/examples/"],
+  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/"],
 ];
 
 /** A file that changes what all of a process share, or goes by it, has a process of its own. */
