@@ -34,6 +34,9 @@ export function seedOfDay(nowMs: number): number {
   return Math.floor(nowMs / DAY_MS) * SEEDS_A_DAY;
 }
 
+/** The environment of a process that looks deep, at worlds that are always the same. */
+export const DEEP_FROM_FIRST = { ZAEL_DEPTH: "deep", ZAEL_SEED: String(FIRST_SEED) } as const;
+
 /** The seeds of so many worlds, from the first of this run on. */
 export function seeds(quick: number, deep: number): number[] {
   const from = firstSeed();

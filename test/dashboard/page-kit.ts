@@ -32,7 +32,7 @@ export async function served(
 ) {
   let nowMs = START_MS;
   const clock = { now: () => nowMs };
-  const limiter = await RateLimiter.open({ ...place, clock, denyMemoryMs: 0, configTtlMs: 0 });
+  const limiter = await RateLimiter.open({ ...place, clock, denyMemoryMs: 0, configTtlMs: 0, unnamedLimits: "allow" });
   const service = await createService({ limiter, log: () => {}, drainMs: 100, ...options });
   const { url, port } = await service.listen({ port: 0 });
   t.after(async () => {

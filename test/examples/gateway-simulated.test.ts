@@ -54,7 +54,7 @@ async function played(seed: number, options: FaultOptions) {
   const clock = new SimulatedClock(START_MS);
   let faults = 0;
   const store = new FaultStore(openMemory(), { ...options, onFault: () => faults++ });
-  const limiter = await RateLimiter.open({ store, clock });
+  const limiter = await RateLimiter.open({ store, clock, unnamedLimits: "allow" });
   await setUp(limiter);
   const random = new SeededRandom(seed);
   const events: (CallEvent & { readonly atMs: number })[] = [];
