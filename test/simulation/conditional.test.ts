@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { atDepth } from "../depth.ts";
 import { testMutants } from "./catching.ts";
 import { CONDITIONAL_MUTANTS } from "./conditional-mutants.ts";
 import { CROWD_MUTANTS } from "./crowd-mutants.ts";
@@ -14,7 +15,7 @@ import { MARK_MUTANTS } from "./threshold-mutants.ts";
 import { WHOLE_MUTANTS } from "./whole-mutants.ts";
 
 test("worlds of single-item conditional writes keep the promise at every step", () =>
-  assertSound({ store: "conditional", quick: 220, deep: 2_000, least: LEAST }));
+  assertSound({ store: "conditional", quick: 130, deep: 2_000, least: LEAST }));
 
 const LEAST: Readonly<Record<string, number>> = {
   "claims taken": 18_000,
@@ -79,7 +80,7 @@ const LEAST: Readonly<Record<string, number>> = {
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
   const played = (seed: number) => simulate(seed, { open: () => openFor("conditional", seed), verbose: false });
-  for (const seed of [3, 10, 17]) assert.deepEqual(await played(seed), await played(seed));
+  for (const seed of atDepth([3], [3, 10, 17])) assert.deepEqual(await played(seed), await played(seed));
 });
 
 /** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { atDepth } from "../depth.ts";
 import { type SeedReport, simulate } from "./simulation.ts";
 import { assertSound } from "./sound.ts";
 import { openFor, type StoreKind } from "./stores.ts";
 
 test("worlds on the memory store keep the promise at every step", () =>
-  assertSound({ store: "memory", quick: 200, deep: 1_500, least: LEAST_ON_MEMORY }));
+  assertSound({ store: "memory", quick: 120, deep: 1_500, least: LEAST_ON_MEMORY }));
 
 const LEAST_ON_MEMORY: Readonly<Record<string, number>> = {
   "claims taken": 16_000,
@@ -82,7 +83,7 @@ test("worlds on SQLite files, every second one shared by two connections, keep t
   }));
 
 test("worlds of takes in batches keep the promise too", () =>
-  assertSound({ store: "straight", quick: 90, deep: 700, least: LEAST_IN_BATCHES }));
+  assertSound({ store: "straight", quick: 50, deep: 700, least: LEAST_IN_BATCHES }));
 
 const LEAST_IN_BATCHES: Readonly<Record<string, number>> = {
   "claims taken": 6_200,
@@ -105,7 +106,8 @@ const LEAST_IN_BATCHES: Readonly<Record<string, number>> = {
 
 for (const store of ["memory", "sqlite", "straight"] as const) {
   test(`a seed plays the same way again, step by step, on ${store}`, async () => {
-    for (const seed of [7, 12, 16]) assert.deepEqual(await played(seed, store), await played(seed, store));
+    for (const seed of atDepth([7], [7, 12, 16]))
+      assert.deepEqual(await played(seed, store), await played(seed, store));
   });
 }
 

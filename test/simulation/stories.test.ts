@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { atDepth } from "../depth.ts";
 import { playBucketWorld } from "./bucket-fuzz.ts";
 import { keptBucketStories } from "./bucket-stories.ts";
 import { BUCKET_STORES } from "./bucket-world.ts";
@@ -30,7 +31,7 @@ for (const { name, ...story } of keptWorldStories()) {
 
 test("a world plays the same way again from what was drawn", async () => {
   for (const store of ["memory", "conditional"] as const) {
-    for (const seed of [5, 8, 13, 21]) {
+    for (const seed of atDepth([5], [5, 8, 13, 21])) {
       const first = await simulate(seed, { open: () => openFor(store, seed), verbose: false });
       assert.deepEqual(await playWorldStory({ store, seed, script: first.script! }, false), first);
     }
@@ -45,12 +46,12 @@ test("a list is shortened to what it fails with", async () => {
 
 const WORLDS = {
   "bucket-memory": {
-    ...{ quick: 800, deep: 8_000 },
+    ...{ quick: 400, deep: 8_000 },
     least: { "claims taken": 30_000, "claims short": 15_000, "forgotten limits that come back": 300 },
   },
   "bucket-sqlite": { quick: 20, deep: 120, least: { "claims taken": 400, "claims short": 200 } },
   "bucket-conditional": {
-    ...{ quick: 300, deep: 3_000 },
+    ...{ quick: 150, deep: 3_000 },
     least: { "claims taken": 15_000, "with 2 shards": 15_000, "with 8 shards": 150, fail: 2_000 },
   },
 } as const;
