@@ -25,6 +25,23 @@ const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
 
 /** Test files that only `npm run test:deep` runs, and what has their subject in `npm test`. */
 export const DEEP_ONLY: Readonly<Record<string, string>> = {
+  "test/dynamodb/switches.test.ts":
+    "contract-switches on DynamoDB; test/limiter/switches.test.ts on conditional writes",
+  "test/dynamodb/totals.test.ts": "contract-levels on DynamoDB; test/limiter/totals.test.ts on conditional writes",
+  "test/dynamodb/levels.test.ts": "test/limiter/levels.test.ts on conditional writes",
+  "test/dynamodb/stored-leases.test.ts": "contract-leases on DynamoDB; test/stored-leases",
+  "test/dynamodb/skipped-levels.test.ts": "test/limiter/skipped-levels.test.ts on conditional writes",
+  "test/dynamodb/closing.test.ts": "test/limiter/closing.test.ts",
+  "test/dynamodb/vast-counts.test.ts": "test/limiter/vast-counts.test.ts, the same stories on every other store",
+  "test/dynamodb/faults-give-back.test.ts": "test/protocol on simulated faults; faults-takes.test.ts on DynamoDB",
+  "test/dynamodb/faults-leases.test.ts": "test/stored-leases on simulated faults; faults-takes.test.ts on DynamoDB",
+  "test/dynamodb/faults-sdk.test.ts":
+    "faults-takes.test.ts by our own client; src/adapters/dynamodb/sdk-client.test.ts",
+  "test/dynamodb/faults-storm.test.ts": "the simulation on conditional writes; faults-takes.test.ts on DynamoDB",
+  "test/dynamodb/usage-paging.test.ts": "contract-usage and test/dynamodb/store-usage.test.ts",
+  "test/dynamodb/service.test.ts": "test/postgres/service.test.ts tells the same; test/cli/dynamodb.test.ts",
+  "test/middleware/express-rate-limit-store-dynamodb.test.ts":
+    "test/middleware/express-rate-limit-store.test.ts has the same stories on the memory store",
   "test/dashboard/layout.test.ts": "test/dashboard/live-page.test.ts opens each page",
   "test/infra/cdk.test.ts":
     "the construct includes the template that test/infra/template.test.ts and first-deploy.test.ts have",

@@ -23,8 +23,9 @@ const SHELLS = {
 
 for (const [shell, lineFor] of Object.entries(SHELLS)) {
   const isThere = spawnSync(shell, ["--version"]).status === 0;
-  if (!isThere) process.stderr.write(`SKIPPED. No ${shell} here to complete with.\n`);
-  test(`${shell} completes commands, options and ids with the script`, { skip: !isThere }, async (t) => {
+  test(`${shell} completes commands, options and ids with the script`, {
+    skip: isThere ? false : `no ${shell} (needs ${shell})`,
+  }, async (t) => {
     const { folder, store } = await prepared(t);
     writeFileSync(join(folder, "script"), (await here(["completion", shell])).stdout);
     const offered = (...words: readonly string[]) => {

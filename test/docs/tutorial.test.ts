@@ -140,7 +140,7 @@ function hasCurl(t: TestContext): boolean {
     return true;
   } catch {
     t.diagnostic("SKIPPED: there is no curl on this machine, so the tutorial was not followed.");
-    t.skip("no curl");
+    t.skip("no curl (needs curl)");
     return false;
   }
 }

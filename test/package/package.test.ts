@@ -174,7 +174,7 @@ test("Node 20 runs the memory store, and is told what SQLite needs", async (t: T
   const old = oldNode();
   if (old === undefined) {
     t.diagnostic("SKIPPED: there is no Node 20 on the PATH of this machine, so nothing was checked on it.");
-    return t.skip("no Node 20 on the PATH");
+    return t.skip("no older Node (needs Node 20 on the PATH)");
   }
   await project.write("old.mjs", [
     'import { Limit, RateLimiter } from "zae-limiter";',

@@ -22,8 +22,8 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
     const schema = newSchema();
     const clock = new SimulatedClock(T0);
     const stores: { close(): unknown }[] = [];
-    const process = async (client: PostgresClient = pool) => {
-      const store = await openPostgres({ client, schema, clock, adminTimeoutMs: 60_000 });
+    const process = async (client: PostgresClient = pool, adminTimeoutMs = 60_000) => {
+      const store = await openPostgres({ client, schema, clock, adminTimeoutMs });
       stores.push(store);
       return openStoredLeases(store, clock, { timeoutMs: 30_000 });
     };
@@ -123,7 +123,8 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
           return calls >= 0 && calls++ === at ? dead() : answer;
         },
       };
-      const { storedLeases } = await process(dying);
+      // Nobody ends what it waits for: so long this file waits with it.
+      const { storedLeases } = await process(dying, 15_000);
       await storedLeases.acquire(taking({ rpm: 1 }));
       calls = 0;
       const request = taking({ tpm: 500 }, { idempotencyKey: "order-7" });

@@ -26,7 +26,7 @@ function hasTool(t: TestContext, command: string): boolean {
     return true;
   } catch {
     t.diagnostic(`SKIPPED: there is no ${command} on this machine, so the guide was not run.`);
-    t.skip(`no ${command}`);
+    t.skip(`no ${command} (needs ${command})`);
     return false;
   }
 }
