@@ -309,10 +309,12 @@ export class Recorder {
     const amounts = takenOf(asked, shadowed);
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const slots = this.#slotsBefore(call, held.bucket);
-    const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
+    const known = this.#modelOf(call, held.bucket);
+    const model = known ?? this.#born(held, nowMs);
     this.usage.opened(held.bucket, nowMs);
     this.#journal.countMet(held.origin, model.metNumber);
-    if (kind === "debit") this.#meets(call, held, model, state, nowMs);
+    // A bucket that a debit makes goes by the limits of its lease, until the next write meets what was changed since.
+    if (kind === "debit") this.#meets(known === undefined ? { ...call, rank: 0 } : call, held, model, state, nowMs);
     else this.#perhapsMet(held.bucket, model, state, nowMs, held.origin);
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
     const isByPlan = call.isShortest || (call.context as TakeContext).generation !== undefined;
