@@ -366,7 +366,9 @@ function askedOf(
   if (given !== undefined)
     return { ...asked, by: [...sent, { limits: given, asOfMs: latestMs, changedMs: undefined }] };
   const asOfMs = around.profile.limitsGiven ? latestMs : Number.NEGATIVE_INFINITY;
-  const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : operation.askedFromMs;
+  // What a lease takes later goes by the limits of when it was taken.
+  const askedMs = operation.lease === undefined ? operation.askedFromMs : operation.beganMs;
+  const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : askedMs;
   const stored = around.truth.limitsSince(entityId, resource, sinceMs).map((one) => ({ ...one, asOfMs }));
   return { ...asked, by: [...sent, ...stored] };
 }
