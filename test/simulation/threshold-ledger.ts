@@ -68,6 +68,7 @@ export class ThresholdLedger {
   ): void {
     if (state.shards !== undefined || state.limits.some(({ part }) => part !== undefined)) this.#split.add(id);
     this.#forgets(id, state);
+    this.#goesBy(id, state);
     if (!marks) this.#shown(id, state, nowMs);
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
@@ -212,6 +213,16 @@ export class ThresholdLedger {
     }
   }
 
+  /** A limit that went by another rule meanwhile has no mark any more, also where nobody took from it then. */
+  #goesBy(bucketId: string, { limits }: BucketState): void {
+    for (const held of limits) {
+      if (rulesOf(held.limit).hasPeriods) continue;
+      this.#seen(bucketId, held.name, (kept) => {
+        if (kept.rule !== ruleOf(held)) kept.mayBeArmed = true;
+      });
+    }
+  }
+
   #endOf({ limit, quota }: LimitState, atMs: number): number | undefined {
     const rules = rulesOf(limit);
     if (!rules.hasPeriods || quota === undefined || rules.isClosed(quota)) return undefined;
@@ -240,9 +251,8 @@ export class ThresholdLedger {
 }
 
 /** Once for each time that it was reached since it was seen ten points below. */
-function refilling(kept: Kept, { limit, quota, resetsBefore }: LimitState, isReached: boolean, isLow: boolean): void {
-  // The number of its beginning tells whether it went by another rule meanwhile, also where nobody took from it then.
-  const rule = `${kindOf(limit)} ${quota?.resets ?? resetsBefore}`;
+function refilling(kept: Kept, held: LimitState, isReached: boolean, isLow: boolean): void {
+  const rule = ruleOf(held);
   if (isLow || rule !== kept.rule) kept.isArmed = true;
   kept.rule = rule;
   if (!isReached || !(kept.isArmed || kept.mayBeArmed)) return;
@@ -250,4 +260,9 @@ function refilling(kept: Kept, { limit, quota, resetsBefore }: LimitState, isRea
   else kept.perhaps++;
   kept.isArmed = false;
   kept.mayBeArmed = false;
+}
+
+/** The number of its beginning tells whether it went by another rule meanwhile. */
+function ruleOf({ limit, quota, resetsBefore }: LimitState): string {
+  return `${kindOf(limit)} ${quota?.resets ?? resetsBefore}`;
 }
