@@ -8,7 +8,7 @@ import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { releaseProblems } from "../../scripts/release-check.ts";
 import { becameSlow, longestFirst, NOTED, SLOW_S } from "../../scripts/test-order.ts";
-import { DEEP_ONLY, PARTS, partOf } from "../../scripts/test-parts.ts";
+import { DEEP_ONLY, deepFiles, PARTS, partOf } from "../../scripts/test-parts.ts";
 import { lastLine } from "../../scripts/test-run.ts";
 import { seedOfDay } from "../depth.ts";
 import { plainEnvironment } from "../docs/readme.ts";
@@ -168,6 +168,10 @@ test("files that became slow are told, measured by the others of the same run", 
 test("every test file belongs to a part of the deep run", () => {
   const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
   assert.deepEqual([...new Set(files.map(partOf))].sort(), [...PARTS].sort());
+  const deep = deepFiles(root, files);
+  for (const file of Object.keys(DEEP_ONLY)) assert.ok(deep.includes(file), file);
+  assert.ok(deep.includes("test/simulation/conditional.test.ts"));
+  assert.ok(!deep.includes("src/bucket/level.test.ts"));
   assert.throws(() => partOf("test/elsewhere/a.test.ts"), /elsewhere.+scripts\/test-parts\.ts/);
 });
 
