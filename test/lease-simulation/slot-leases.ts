@@ -58,7 +58,7 @@ class SlotLeases {
   readonly #known = new Set<string>();
   readonly #steps: string[] = [];
   readonly #tally: Record<string, number> = {};
-  readonly #heldBefore = new Map<string, number>();
+  readonly #slicesBefore = new Map<string, Slices>();
   #operator: Limiter | undefined;
   #underWay = 0;
   #isFaulty = false;
@@ -181,11 +181,13 @@ class SlotLeases {
           .filter(({ leaseEndMs }) => leaseEndMs > nowMs)
           .map(({ leaseEndMs, milli }) => ({ endMs: leaseEndMs, heldMilli: milli }));
         for (const problem of coverProblems(slices, live)) tell(problem);
-        const held = sum(slices.filter(({ endMs }) => endMs > nowMs).map(({ heldMilli }) => heldMilli));
-        // One call went on since: where more is held than before, it has taken.
-        if (held > (this.#heldBefore.get(bucket.id) ?? 0) && tokensMilli < 0)
+        const held = heldAt(slices, nowMs);
+        // One call went on since: where more is held than before, it has taken. The store's instant counts: an extension that was sent in
+        // time and lands late moves what was held then.
+        const before = heldAt(this.#slicesBefore.get(bucket.id) ?? [], state.epochMs);
+        if (heldAt(slices, state.epochMs) > before && tokensMilli < 0)
           tell(`${-tokensMilli} more are held than there are after a take`);
-        this.#heldBefore.set(bucket.id, held);
+        this.#slicesBefore.set(bucket.id, slices);
         const due = sum(written.filter(({ ticketEndMs }) => ticketEndMs > nowMs).map(({ milli }) => milli));
         if (!this.#isFaulty && this.#underWay === 0 && held !== due)
           tell(`${held} are held, and open leases have ${due}`);
@@ -233,6 +235,12 @@ function slotsWritten(record: LeaseRecord, entityId: string): readonly WrittenSl
       return isSlotPin(pin) && milli > 0 ? [{ milli, leaseEndMs: record.expiresAtMs, ticketEndMs: pin.endMs }] : [];
     });
   });
+}
+
+type Slices = readonly { readonly endMs: number; readonly heldMilli: number }[];
+
+function heldAt(slices: Slices, atMs: number): number {
+  return sum(slices.filter(({ endMs }) => endMs > atMs).map(({ heldMilli }) => heldMilli));
 }
 
 function sum(amounts: readonly number[]): number {
