@@ -123,8 +123,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     for (let i = 0; i < claims.length; i++) {
       const claim = claims[i] as Claim;
       const earlier = earlierOnSame(claims, i);
-      const state =
-        earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? before[earlier], claim, context);
+      const state = earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? met[earlier], claim, context);
       const written = by === "plan" ? state : atWrite(state, context);
       const due = decided(written, claim, nowMs);
       met.push(written);
