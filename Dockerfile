@@ -9,7 +9,7 @@ FROM node:24-slim
 WORKDIR /opt/zae-limiter
 COPY --from=build /build/zae-limiter-*.tgz ./
 # The clients of its stores are optional peers of the package, which npm does not bring.
-RUN npm install --omit=dev --no-audit --no-fund ./zae-limiter-*.tgz @aws-sdk/client-dynamodb@3 @aws-sdk/credential-providers@3 undici@7 pg@8
+RUN npm install --prefix /opt/zae-limiter --omit=dev --no-audit --no-fund ./zae-limiter-*.tgz @aws-sdk/client-dynamodb@3 @aws-sdk/credential-providers@3 undici@7 pg@8
 RUN mkdir -p /var/lib/zae-limiter && chown node:node /var/lib/zae-limiter
 USER node
 ENV ZAEL_HOST=0.0.0.0 ZAEL_STORE=sqlite:/var/lib/zae-limiter/limiter.db ZAEL_TOKEN_FILE=/etc/zae-limiter/tokens.json

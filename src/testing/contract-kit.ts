@@ -48,7 +48,7 @@ export type Gap = "generation" | "pastHours" | "thresholds" | "slots";
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {
   readonly gaps: ReadonlySet<Gap>;
-  /** So often at most a story does one thing over and over: to see that nothing is lost a little each time, or swept away meanwhile. */
+  /** The most times that a story repeats one thing, to see that nothing is lost a little each time, or swept away meanwhile. */
   readonly repeatsMax: number;
   test(sentence: string, story: (place: TestedNamespace) => Promise<void>): void;
 }

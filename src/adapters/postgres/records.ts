@@ -88,7 +88,7 @@ export class PostgresRecords implements RecordStore {
         return replyOf(row?.answer);
       } catch (error) {
         const fault = faultOf(error);
-        // Somebody else made the same row at the same time: sent again, the guard says so.
+        // A row that somebody else made at the same time is found by the guard when the commit is sent again.
         const isAgain = isDuplicate(error) || (fault === "rolledBack" && !isLockTimeout(error));
         if (isAgain && tries < TRIES_MAX) continue;
         const cause = thrownFor(error, this.#connection.name);
