@@ -9,16 +9,16 @@ export interface TestGroup {
   readonly files: readonly string[];
 }
 
-/** Folders whose tests start no engine and no process; a file that does all the same has one of the words below. */
+/** Folders whose tests start no process, and no engine but the one DynamoDB of a run; a file that does all the same has one of the words below. */
 const PURE = [
   ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
   ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/"],
-  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/"],
+  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/", "test/dynamodb/"],
 ];
 
 /** A file that changes what all of a process share, or goes by it, has a process of its own. */
 const SHARED_STATE =
-  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Dynamo|Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
+  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
 
 /** Folders whose tests have a process together, however long they take: they share a browser, which takes long to start. */
 const TOGETHER = ["test/dashboard/"];

@@ -22,8 +22,8 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
     const schema = newSchema();
     const clock = new SimulatedClock(T0);
     const stores: { close(): unknown }[] = [];
-    const process = async (client: PostgresClient = pool, adminTimeoutMs = 60_000) => {
-      const store = await openPostgres({ client, schema, clock, adminTimeoutMs });
+    const process = async (client: PostgresClient = pool) => {
+      const store = await openPostgres({ client, schema, clock, adminTimeoutMs: 60_000 });
       stores.push(store);
       return openStoredLeases(store, clock, { timeoutMs: 30_000 });
     };
@@ -111,9 +111,13 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
       const died = new Promise<"died">((resolve) => {
         die = () => resolve("died");
       });
+      // A dead process hears no answer. Once all is looked at its call ends, so that nothing waits for it any longer.
+      let bury = () => {};
       const dead = () => {
         die();
-        return new Promise<never>(() => {});
+        return new Promise<never>((_, reject) => {
+          bury = () => reject(new Error("The process is dead."));
+        });
       };
       // Dies before its statement is sent, and after the server has done it, in turn.
       const dying: PostgresClient = {
@@ -123,22 +127,24 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
           return calls >= 0 && calls++ === at ? dead() : answer;
         },
       };
-      // Nobody ends what it waits for: so long this file waits with it.
-      const { storedLeases } = await process(dying, 15_000);
+      const { storedLeases } = await process(dying);
       await storedLeases.acquire(taking({ rpm: 1 }));
       calls = 0;
       const request = taking({ tpm: 500 }, { idempotencyKey: "order-7" });
       // As long as it is not dead it is answered.
-      const outcome = await Promise.race([storedLeases.acquire(request).then(() => "answered"), died]);
+      const acquired = storedLeases.acquire(request).then(() => "answered");
+      const outcome = await Promise.race([acquired, died]);
       await clock.advance(DEAD_AFTER_MS);
       const { lease } = await first.storedLeases.acquire(request);
       assert.equal(await left("tpm"), 5_500, `died at ${at}`);
       const listed = await openOf(first.storedLeases);
       const held = listed.filter(({ consumed }) => consumed.tpm === 500);
       assert.deepEqual(held, [lease], `died at ${at}`);
+      bury();
+      await acquired.catch(() => {});
+      await close();
       if (outcome === "answered") {
         assert.ok(at >= 6, `${at} places to die at`);
-        await close();
         return;
       }
     }

@@ -6,7 +6,7 @@ import { assertSound } from "./sound.ts";
 import { openFor, type StoreKind } from "./stores.ts";
 
 test("worlds on the memory store keep the promise at every step", () =>
-  assertSound({ store: "memory", quick: 90, deep: 1_500, least: LEAST_ON_MEMORY }));
+  assertSound({ store: "memory", quick: 60, deep: 1_500, least: LEAST_ON_MEMORY }));
 
 const LEAST_ON_MEMORY: Readonly<Record<string, number>> = {
   "claims taken": 16_000,
@@ -83,7 +83,7 @@ test("worlds on SQLite files, every second one shared by two connections, keep t
   }));
 
 test("worlds of takes in batches keep the promise too", () =>
-  assertSound({ store: "straight", quick: 40, deep: 700, least: LEAST_IN_BATCHES }));
+  assertSound({ store: "straight", quick: 30, deep: 700, least: LEAST_IN_BATCHES }));
 
 const LEAST_IN_BATCHES: Readonly<Record<string, number>> = {
   "claims taken": 6_200,
