@@ -12,8 +12,8 @@ export interface TestGroup {
 /** Folders whose tests start no process, and no engine but the one DynamoDB of a run; a file that does all the same has one of the words below. */
 const PURE = [
   ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
-  ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/"],
-  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/", "test/dynamodb/"],
+  ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/", "test/dynamodb/"],
+  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/"],
 ];
 
 /** A file that changes what all of a process share, or goes by it, has a process of its own. */
