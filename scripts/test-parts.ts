@@ -43,10 +43,8 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
   "test/middleware/express-rate-limit-store-dynamodb.test.ts":
     "test/middleware/express-rate-limit-store.test.ts has the same stories on the memory store",
   "test/dashboard/layout.test.ts": "test/dashboard/live-page.test.ts opens each page",
-  "test/infra/cdk.test.ts":
-    "the construct includes the template that test/infra/template.test.ts and first-deploy.test.ts have",
   "test/infra/stack-moto.test.ts":
-    "test/infra/stack-requests.test.ts has a stack's commands, on a server that answers like CloudFormation",
+    "test/infra/stack-requests.test.ts has a stack's commands, on a server that answers like CloudFormation; Y9: first-contact.test.ts",
   "test/infra/production-guide.test.ts":
     "test/infra/stack-requests.test.ts, and test/cli/help.test.ts for the names of commands and options",
   "test/package/image-steps.test.ts":

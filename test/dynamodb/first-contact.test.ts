@@ -9,9 +9,10 @@ import type { DynamoAnswer, DynamoClient } from "../../src/adapters/dynamodb/cli
 import { RETRY } from "../../src/adapters/dynamodb/retry-policy.ts";
 import { failingFast } from "../../src/adapters/dynamodb/unreachable.ts";
 import { createTable, deleteTable, prepareTable } from "../../src/entry/dynamodb.ts";
-import { LimiterError, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
+import { Limit, LimiterError, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 
-// What whoever opens a limiter is told when the way to DynamoDB is wrong. Needs no DynamoDB: nothing is there.
+// What whoever opens a limiter is told when the way to DynamoDB is wrong. But for the last, tests need no DynamoDB: nothing is there.
 
 const STACK = "limits";
 const REGION = "eu-west-1";
@@ -122,6 +123,35 @@ function adminCalls(way: Way): readonly (() => Promise<unknown>)[] {
 }
 
 /** An address at which nothing listens any more. */
+await describeDynamo("opening a limiter on DynamoDB", (dynamodb) => {
+  test("Y9: opening a limiter asks nobody but DynamoDB: it uploads no code and changes no stack", async (t) => {
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url} ${request.headers.host}`);
+      response.writeHead(500).end();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    t.after(() => server.close());
+    const elsewhere = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    // Every service of AWS is at this address but for DynamoDB.
+    environment(t, { AWS_ENDPOINT_URL: elsewhere });
+    const way = {
+      stack: `test-opening-${process.pid}`,
+      region: REGION,
+      endpoint: dynamodb.endpoint,
+      credentials: KEYS,
+    };
+    await createTable(way);
+    t.after(() => deleteTable(way));
+    const { stack, ...place } = way;
+    const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...place });
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)]);
+    assert.equal((await limiter.tryAcquire({ entityId: "key", resource: "api", consume: { rpm: 1 } })).ok, true);
+    await limiter.close();
+    assert.deepEqual(asked, []);
+  });
+});
+
 async function deadEndpoint(t: TestContext): Promise<string> {
   const server = createNetServer();
   server.listen(0, "127.0.0.1");
