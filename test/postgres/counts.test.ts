@@ -159,6 +159,8 @@ await describePostgres("what takes cost on PostgreSQL", ({ url, newSchema }) => 
     let { updated, hot } = await counts();
     for (let tries = 0; tries < 20_000 && updated < 500; tries++) ({ updated, hot } = await counts());
     assert.ok(updated >= 500, `${updated} updates`);
-    assert.ok(hot >= 0.95 * updated, `${hot} of ${updated}`);
+    // Were an indexed column changed, none would stay. On a busy machine a snapshot that is held for a while keeps dead rows on a page, until it
+    // is full.
+    assert.ok(hot >= 0.8 * updated, `${hot} of ${updated}`);
   });
 });
