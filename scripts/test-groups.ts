@@ -24,7 +24,7 @@ const SHARED_STATE =
 const TOGETHER = ["test/dashboard/"];
 
 /** So many files a process loads: their modules are loaded once for all of them. */
-const FILES_MAX = 24;
+const FILES_MAX = 16;
 
 /** Puts files that share nothing but modules together; `isAlone` names those that take too long to wait for each other. */
 export function grouped(root: string, files: readonly string[], isAlone: (file: string) => boolean): TestGroup[] {
