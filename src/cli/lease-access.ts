@@ -1,32 +1,7 @@
 import { LeaseClosed } from "../domain/errors.ts";
-import type { Limiter } from "../engine/limiter.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
-import { type CommandLimiter, clientOf } from "./command-limiter.ts";
 import { fieldsText } from "./print.ts";
 import { timeText } from "./show-entity.ts";
-
-/** The leases that are kept in a store, whether it is at hand or behind a service. */
-interface LeaseAccess {
-  list(query: {
-    readonly entityId?: string;
-    readonly resource?: string;
-    readonly limit: number;
-    readonly cursor?: string;
-  }): PromiseLike<readonly LeaseView[] & { readonly cursor?: string }>;
-  get(leaseId: string): Promise<LeaseView>;
-  settle(leaseId: string, totals: { readonly consumed?: Readonly<Record<string, number>> }): Promise<LeaseView>;
-  rollback(leaseId: string): Promise<LeaseView>;
-}
-
-export async function leasesOf(limiter: CommandLimiter): Promise<LeaseAccess> {
-  const client = clientOf(limiter);
-  if (client !== undefined) return client.leases;
-  const { StoredLeases } = await import("../leases/stored-leases.ts");
-  // Nothing is taken here, so that no hold has to be chosen.
-  return new StoredLeases(limiter as unknown as Limiter, { ...UNUSED_HOLD, onChange: () => {} });
-}
-
-const UNUSED_HOLD = { holdMs: 60_000, holdMaxMs: 86_400_000, onExpiry: "charge" } as const;
 
 /** For a dry run: a lease that has ended cannot be ended otherwise. */
 export function requireOpenLease({ leaseId, status }: LeaseView): void {

@@ -38,9 +38,9 @@ async function onService<Answer>(
 ): Promise<Answer> {
   const namespace = namespaceOf(context, options);
   const token = await serviceToken(options, context);
-  const { RemoteLimiter } = await import("./remote-limiter.ts");
+  const { ServiceClient } = await import("./service-client.ts");
   const about = { url, namespace, timeoutMs: timeoutOf(options), ...(token === undefined ? {} : { token }) };
-  const limiter = RemoteLimiter.at(about);
+  const limiter = new ServiceClient(about);
   try {
     return await work(limiter);
   } catch (error) {

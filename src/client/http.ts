@@ -47,6 +47,12 @@ const BACKOFF_MS = 100;
 /** The longest that a service is left alone because it has said so. */
 const OUTAGE_MAX_SECONDS = 60;
 
+/** An operation of the service: its request, as `requestOf` reads it, and what sends it with the arguments of its method. */
+export type Operation = readonly [
+  http: string,
+  send: (calls: ServiceCalls, http: string, given: readonly never[]) => unknown,
+];
+
 /** Sends requests to a service, and again where an answer is lost and the request may be repeated. */
 export class ServiceCalls {
   readonly options: CheckedOptions;

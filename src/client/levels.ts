@@ -2,8 +2,8 @@ import type { StoredConfig } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkName, refuse } from "./check.ts";
-import type { ServiceCalls } from "./http.ts";
-import { at, type Path } from "./path.ts";
+import type { Operation, ServiceCalls } from "./http.ts";
+import { type Path, requestOf } from "./path.ts";
 
 /** By which route the service knows a level, and which query names it. */
 export interface LevelRoute {
@@ -11,33 +11,28 @@ export interface LevelRoute {
   readonly query: { readonly entityId?: string; readonly planId?: string; readonly resource?: string };
 }
 
-/** What `set…`, `get…` and `delete…` of a level begin with: the name of its owner; "" where it has none. */
-export const LEVELS = {
-  Limits: "entityId",
-  PlanLimits: "planId",
-  ResourceDefaults: "resource",
-  SystemDefaults: "",
-  Totals: "entityId",
-  PlanTotals: "planId",
-  SystemTotals: "",
-} as const;
-
-/** The route of a level; and the options without the resource, where that is part of it. */
-export function routeOf(
-  level: string,
-  owner: string,
-  { resource, ...rest }: { readonly resource?: string },
-): LevelRoute & { readonly options: object } {
-  const field = LEVELS[level as keyof typeof LEVELS];
-  const isOn = level.endsWith("Limits") && resource !== undefined;
-  return {
-    path: level.endsWith("Totals") ? at`totals` : at`limits`,
-    query: {
-      ...(field && { [field]: checkName(field, owner) }),
-      ...(isOn && { resource: checkName("resource", resource) }),
-    },
-    options: isOn || resource === undefined ? rest : { resource, ...rest },
+/** `get…`, `set…` and `delete…` of a level. `where`: its route, with the name of its owner where it has one. */
+export function levelOperations<const Level extends string>(level: Level, where: string) {
+  const rows: Readonly<Record<string, Operation>> = {
+    [`get${level}`]: [`GET ${where}`, ofLevel],
+    [`set${level}`]: [`PUT ${where}`, ofLevel],
+    [`delete${level}`]: [`DELETE ${where}`, ofLevel],
   };
+  return rows as Readonly<Record<`${"get" | "set" | "delete"}${Level}`, Operation>>;
+}
+
+async function ofLevel(calls: ServiceCalls, http: string, given: readonly unknown[]): Promise<unknown> {
+  const { method, path, query, rest } = requestOf(http, given);
+  const limits = method === "PUT" ? (rest.shift() as readonly Limit[]) : [];
+  const { resource, ...others } = (rest[0] ?? {}) as { readonly resource?: string };
+  // An entity and a plan may have limits on one resource.
+  const isOn = resource !== undefined && /limits.+Id/.test(http);
+  const route = { path, query: isOn ? { ...query, resource: checkName("resource", resource) } : query };
+  const options = isOn || resource === undefined ? others : { resource, ...others };
+  if (method === "PUT") return setLevel(calls, route, limits, options);
+  if (method === "DELETE") return deleteLevel(calls, route, options);
+  const { config } = await readLevel(calls, route);
+  return path === "limits" && http.endsWith(path) ? config : config.limits;
 }
 
 /** What a level says, with its tag where the service has one; `limits: []` where it says nothing. */

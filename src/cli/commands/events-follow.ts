@@ -47,7 +47,7 @@ export const eventsFollow: CommandFile<EventsFollowOptions> = {
       let lastEventId: string | undefined;
       for (let isFirst = true; client !== undefined && !signal.aborted && !output.isClosed; isFirst = false) {
         try {
-          for await (const event of client.history.events(query, { signal, lastEventId })) {
+          for await (const event of client.events(query, { signal, lastEventId })) {
             lastEventId = event.id ?? lastEventId;
             if (!TALK.has(event.type)) await output.write(`${jsonOf({ type: event.type, ...event.data })}\n`);
             if (signal.aborted || output.isClosed) return EXIT.done;

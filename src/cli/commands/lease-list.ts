@@ -1,5 +1,6 @@
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
-import { amountsText, leasesOf } from "../lease-access.ts";
+import { leasesOf } from "../command-limiter.ts";
+import { amountsText } from "../lease-access.ts";
 import { onStore } from "../on-store.ts";
 import { pageFrom, printList } from "../print.ts";
 import { timeText } from "../show-entity.ts";

@@ -1,6 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { leasesOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
-import { leasesOf, leaseText, requireOpenLease } from "../lease-access.ts";
+import { leaseText, requireOpenLease } from "../lease-access.ts";
 import { onStore } from "../on-store.ts";
 import { printChange } from "../print.ts";
 
