@@ -39,7 +39,10 @@ export interface CommandContext {
   readonly terminal: Terminal;
 }
 
-/** One command, in a file of its own that is loaded only when it is called. */
+/** Commands of one file, by their words: it is loaded only when one of them is called. */
+export type CommandGroup = Readonly<Record<string, CommandFile<GlobalOptions>>>;
+
+/** One command. */
 export interface CommandFile<Options extends GlobalOptions> {
   /** Adds its arguments, options and examples. */
   configure(command: Command): void;

@@ -1,5 +1,4 @@
 import type { StoredConfig } from "../domain/config.ts";
-import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Policy } from "../entry/index.ts";
 import { limitText } from "./limit-print.ts";
@@ -18,15 +17,11 @@ function limitsBlock(title: string, limits: readonly Limit[], { access, cascade 
 
 /** What a level says itself, for people: limits, how they go with other levels, and its policy. */
 export function levelBlock(title: string, { limits, inherit, appliesTo, ...said }: StoredConfig): string {
-  const outage = said.onUnavailable === undefined ? "" : `  on unavailable: ${said.onUnavailable}\n`;
   return [
     limitsBlock(title, limits, said),
     inherit === true ? "  inherits limits of less specific levels\n" : "",
     appliesTo === "callers" ? "  for callers only, not for their parents\n" : "",
-    outage,
+    said.onUnavailable === undefined ? "" : `  on unavailable: ${said.onUnavailable}\n`,
+    said.usageKeptDays === undefined ? "" : `  usage kept: ${said.usageKeptDays} days\n`,
   ].join("");
-}
-
-export function limitsMissing(whose: string, remedy: string): NotFoundError {
-  return new NotFoundError("limits_not_found", `${whose}; ${remedy}.`);
 }

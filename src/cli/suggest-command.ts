@@ -1,5 +1,4 @@
-import { GROUPS } from "./command-groups.ts";
-import { COMMANDS } from "./commands.ts";
+import { COMMANDS, GROUPS } from "./commands.ts";
 import type { Suggestions } from "./exit-code.ts";
 
 /** Words for one deed. Groups do not all use the same one: namespaces are registered, and plans are got. */

@@ -67,5 +67,24 @@ await describeDynamo("how long usage is kept, on DynamoDB", ({ endpoint, client 
     await apply("namespace: default\nowner: t\nsystem: { limits: { rpm: 10 } }\n", "--prune");
     assert.equal(await kept(), undefined, "no longer declared, it is the default");
     assert.equal((await limiter.getSystemDefaults()).limits.length, 1);
+
+    // The days alone are shown like any other default, on the store and over the service; deleting limits keeps the bills.
+    for (const where of [at, ["--url", url]]) {
+      const system = (...words: string[]) => zaeLimiter(["system", ...words, ...where]);
+      await system("set-defaults", "-l", "rpm:9", "--usage-kept-days", "30");
+      const deleted = await system("delete-defaults", "--yes");
+      assert.equal(
+        deleted.stdout,
+        "The system defaults are deleted.\nUsage is still kept for 30 days.\n",
+        deleted.stderr,
+      );
+      const shown = await system("get-defaults");
+      assert.deepEqual([shown.code, shown.stdout], [0, "system\n  no limits\n  usage kept: 30 days\n"], shown.stderr);
+      assert.deepEqual(JSON.parse((await system("get-defaults", "--json")).stdout), { limits: [], usageKeptDays: 30 });
+      assert.equal((await system("set-defaults", "--usage-kept-days", "30")).stdout, shown.stdout);
+      const again = await system("delete-defaults", "--yes");
+      assert.equal(again.code, 4);
+      assert.match(again.stderr, /only say that usage is kept for 30 days, .* nothing was deleted\./);
+    }
   });
 });
