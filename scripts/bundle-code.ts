@@ -169,7 +169,7 @@ function partsOf(root: string) {
     ...filesOf("src/{domain,engine,bucket,stored}/*.ts", "src/adapters/{memory,system}/*.ts"),
     ...["src/entry/memory.ts", "src/entry/package-version.ts"],
     // Every command takes the name of its store apart.
-    ...["src/adapters/postgres/address.ts", "src/entry/postgres-url.ts", "src/entry/store-choice.ts"],
+    ...["src/adapters/postgres/address.ts", "src/entry/store-kinds.ts"],
   ];
   const near = [
     ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],

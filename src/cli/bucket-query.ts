@@ -14,7 +14,7 @@ export function bucketQuery(
   options: BucketQueryOptions,
 ): { readonly entityId?: string; readonly resource?: string } {
   const { entity, resource } = options;
-  const isTable = () => serviceUrl(options, context) === undefined && chosenStore(options, context).kind === "dynamodb";
+  const isTable = () => serviceUrl(options, context) === undefined && chosenStore(options, context).table !== undefined;
   if (entity === undefined && resource === undefined && isTable()) {
     throw new UsageError("Listing every bucket would read the whole table; give -e ID or -r RESOURCE.");
   }

@@ -3,7 +3,8 @@ import type { Limit } from "../domain/limit.ts";
 import { measureOf } from "../domain/measures.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
-import { onStore, tablesNear } from "./on-store.ts";
+import { onStore } from "./on-store.ts";
+import { tablesNear } from "./stores.ts";
 
 /** The whole command line, with the options of the commands that these words mention. */
 type MakeProgram = (words: readonly string[]) => Promise<Command>;

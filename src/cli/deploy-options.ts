@@ -4,7 +4,7 @@ import type { StackOptions } from "../infra/stack-options.ts";
 import { repeated } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import type { StackCommandOptions } from "./stack-options.ts";
-import { isShared } from "./store-option.ts";
+import { isShared } from "./stores.ts";
 
 /** Options of `template`, `deploy` and `update`. */
 export interface DeployOptions extends StackCommandOptions {

@@ -1,12 +1,11 @@
 import { type Command, Option } from "commander";
+import { storeOfEnvironment } from "../entry/store-kinds.ts";
+import { typedNamesWithNotes } from "./store-option.ts";
 
 /** Every option that may stand before or after any command. */
 export function globalOptions(program: Command): void {
   program
-    .option(
-      "--store <store>",
-      "sqlite:FILE, postgres://HOST/DATABASE (postgres: the one in DATABASE_URL) or dynamodb:STACK (ZAEL_STORE); default sqlite:.zae-limiter/limiter.db",
-    )
+    .option("--store <store>", `${typedNamesWithNotes()} (ZAEL_STORE); default ${storeOfEnvironment({})}`)
     .option("-n, --stack <name>", "the same as --store dynamodb:NAME (ZAEL_STACK)")
     .option("--url <url>", "use a running service instead of a store (ZAEL_URL), such as https://limits.internal")
     .option("--token-file <file>", "file with the token for --url, one line (ZAEL_TOKEN: the token itself)")

@@ -1,14 +1,11 @@
-import { readdirSync } from "node:fs";
-import { basename, dirname } from "node:path";
 import { NotFoundError } from "../domain/errors.ts";
 import { nearestName } from "../domain/known-names.ts";
-import type { OpenOptions } from "../entry/open.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { UsageError } from "./exit-code.ts";
 import { serviceToken, serviceUrl } from "./service-option.ts";
-import { chosenStore, type PostgresTarget, type StoreTarget, type TableTarget } from "./store-option.ts";
+import { chosenStore } from "./store-option.ts";
 import { countOf, durationMs } from "./values.ts";
 
 /** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
@@ -72,39 +69,26 @@ export async function openLimiter(
     return await RateLimiter.open({
       // Whoever types a take names what he means to take; its errors are read by programs.
       unnamedLimits: "allow",
-      ...placeOf(target),
+      ...{ ...target.place, ...target.ofCommand, create: false },
       ...{ namespace, timeoutMs, adminTimeoutMs: timeoutMs, configTtlMs: 0, denyMemoryMs: 0 },
     });
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
-    if (error.code === "store_not_found" && target.kind === "sqlite") throw storeMissing(target.file);
-    if (error.code === "store_not_found" && target.kind === "postgres")
-      throw await schemaMissing(target, timeoutMs, error);
-    if (error.code === "table_not_found" && target.kind === "dynamodb")
-      throw await tableMissing(target, timeoutMs, error);
+    if (isMissing(error)) throw await target.missing(timeoutMs, error);
     if (error.code !== "namespace_not_found" || namespace === "default") throw error;
     throw await namespaceMissing(context, options, namespace);
   }
+}
+
+/** Whether an error says that there is no store at its place. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof NotFoundError && (error.code === "store_not_found" || error.code === "table_not_found");
 }
 
 export function timeoutOf({ timeout }: GlobalOptions): number {
   const ms = durationMs(timeout ?? "10s", "--timeout");
   if (ms < 1) throw new UsageError(`--timeout is "${timeout}"; give at least 1ms.`);
   return ms;
-}
-
-function placeOf(target: StoreTarget): OpenOptions {
-  switch (target.kind) {
-    case "sqlite":
-      return { store: target.name, create: false };
-    case "postgres":
-      // Of a command: one connection that takes, one that asks. Each is made when it is needed.
-      return { store: target.url, create: false, poolMax: 2 };
-    case "dynamodb": {
-      const { stack, ...way } = target.table;
-      return { store: `dynamodb:${stack}`, ...way };
-    }
-  }
 }
 
 /** Opened once more where every store has a namespace, for names that are near. */
@@ -131,65 +115,4 @@ export function nearText(name: string, known: readonly string[]): string {
   if (near !== undefined) return `; did you mean ${near}?`;
   if (known.length === 0) return "; there are none.";
   return `; there are ${known.slice(0, 5).join(", ")}${known.length > 5 ? " and others" : ""}.`;
-}
-
-function storeMissing(file: string): NotFoundError {
-  const near = nearestName(basename(file), filesBeside(file));
-  const meant =
-    near === undefined ? "" : ` Did you mean sqlite:${dirname(file) === "." ? "" : `${dirname(file)}/`}${near}?`;
-  return new NotFoundError(
-    "store_not_found",
-    `There is no store at sqlite:${file}.${meant} Create it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
-  );
-}
-
-/** What to say where the tables are missing, with a schema that has some. */
-export async function schemaMissing(
-  { name, url, schema }: PostgresTarget,
-  timeoutMs: number,
-  cause: unknown,
-): Promise<NotFoundError> {
-  const { schemasBeside } = await import("../entry/postgres-admin.ts");
-  const known = await schemasBeside({ url, timeoutMs }).catch(() => []);
-  const near = nearestName(schema, known) ?? (known.length === 1 ? known[0] : undefined);
-  const meant = near === undefined ? "" : ` Did you mean ?schema=${near}?`;
-  return new NotFoundError(
-    "store_not_found",
-    `${name} has no tables of zae-limiter.${meant} Create them with \`zae-limiter init\`, or name another store with --store or ZAEL_STORE.`,
-    { cause },
-  );
-}
-
-async function tableMissing(
-  { table }: Extract<StoreTarget, { kind: "dynamodb" }>,
-  timeoutMs: number,
-  cause: unknown,
-): Promise<NotFoundError> {
-  const { stack } = table;
-  const near = nearestName(stack, await tablesNear(table, timeoutMs));
-  return new NotFoundError(
-    "store_not_found",
-    `There is no table "${stack}" at this endpoint and in this region${near === undefined ? "" : `; did you mean ${near}?`}` +
-      `${near === undefined ? ";" : " Or"} correct the name, the region or the endpoint, or create it ` +
-      `with \`zae-limiter init --stack ${stack}\`.`,
-    { cause },
-  );
-}
-
-/** Tables where one was looked for; none where nobody may or can list them. */
-export async function tablesNear(
-  { region, endpoint }: Partial<TableTarget>,
-  timeoutMs: number,
-): Promise<readonly string[]> {
-  const { listTables } = await import("../entry/dynamodb.ts");
-  const way = { ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
-  return listTables({ ...way, timeoutMs }).catch(() => []);
-}
-
-function filesBeside(file: string): readonly string[] {
-  try {
-    return readdirSync(dirname(file)).filter((name) => !/-(wal|shm)$/.test(name) && name !== basename(file));
-  } catch {
-    return [];
-  }
 }

@@ -8,7 +8,8 @@ import { timeoutOf } from "./on-store.ts";
 import { isJson } from "./print.ts";
 import { printable } from "./printable.ts";
 import { besidesStacks } from "./stack-words.ts";
-import { namedTable, useProfile } from "./store-option.ts";
+import { namedTable } from "./store-option.ts";
+import { useProfile } from "./stores.ts";
 
 /** What every command on a stack may be given besides. */
 export interface StackCommandOptions extends GlobalOptions {

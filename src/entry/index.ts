@@ -81,5 +81,5 @@ export type {
 } from "../ports/events.ts";
 export type { Store } from "../ports/store.ts";
 export { Limit } from "./limits.ts";
-export type { OpenOptions } from "./open.ts";
 export { RateLimiter } from "./rate-limiter.ts";
+export type { OpenOptions } from "./store-kinds.ts";

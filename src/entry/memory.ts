@@ -1,8 +1,9 @@
 import { ValidationError } from "../domain/errors.ts";
 import { Limiter } from "../engine/limiter.ts";
 import type { Store } from "../ports/store.ts";
-import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
+import { prepare } from "./open.ts";
 import type { RetentionOptions } from "./retention.ts";
+import { type OpenOptions, shownStore } from "./store-kinds.ts";
 
 // All that a limiter in memory needs, and nothing that knows of files or networks: for bundles that should be small.
 
@@ -59,20 +60,14 @@ export class RateLimiter extends Limiter {
 
   /** Opens a limiter on a store in memory, by default a new, empty one. */
   static async open(options: MemoryOptions = {}): Promise<RateLimiter> {
-    const { deps, settings } = await prepare({ store: "memory", ...options }, ONLY_MEMORY);
+    const { store = "memory" } = options;
+    if (typeof store === "string" && store !== "memory") {
+      throw new ValidationError(
+        "store_unknown",
+        `zae-limiter/memory has no store ${shownStore(store)}; import RateLimiter from "zae-limiter" instead.`,
+      );
+    }
+    const { deps, settings } = await prepare({ ...options, store }, []);
     return new RateLimiter(deps, settings, typeof options.store !== "object");
   }
-}
-
-const ONLY_MEMORY: StoreLoaders = {
-  sqlite: () => Promise.reject(notHere("SQLite")),
-  dynamodb: () => Promise.reject(notHere("DynamoDB")),
-  postgres: () => Promise.reject(notHere("PostgreSQL")),
-};
-
-function notHere(what: string): ValidationError {
-  return new ValidationError(
-    "store_unknown",
-    `zae-limiter/memory has no ${what} store; import RateLimiter from "zae-limiter" instead.`,
-  );
 }

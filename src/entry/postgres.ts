@@ -1,4 +1,4 @@
-import { addressOf, checkSchema, nameOf, SCHEMA_DEFAULT } from "../adapters/postgres/address.ts";
+import { addressOf, checkSchema, nameOf, postgresUrlOf, SCHEMA_DEFAULT } from "../adapters/postgres/address.ts";
 import { Connection, type PostgresClient } from "../adapters/postgres/connection.ts";
 import { openPools } from "../adapters/postgres/pools.ts";
 import { ClientSession } from "../adapters/postgres/sessions.ts";
@@ -16,7 +16,6 @@ import { leaseForm } from "../leases/draft-form.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
-import { postgresUrlOf } from "./postgres-url.ts";
 import { type RetentionOptions, retentionOf } from "./retention.ts";
 
 export type { PostgresClient } from "../adapters/postgres/connection.ts";

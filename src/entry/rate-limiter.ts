@@ -1,11 +1,9 @@
 import { Limiter } from "../engine/limiter.ts";
-import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
+import type { Store } from "../ports/store.ts";
+import { openStore, prepare } from "./open.ts";
+import { type OpenOptions, STORE_KINDS } from "./store-kinds.ts";
 
-export const LOADERS: StoreLoaders = {
-  sqlite: () => import("../adapters/sqlite/store.ts"),
-  dynamodb: () => import("./dynamodb.ts"),
-  postgres: () => import("./postgres.ts"),
-};
+const KINDS = Object.values(STORE_KINDS);
 
 /**
  * A rate limiter that never over-admits.
@@ -24,7 +22,12 @@ export class RateLimiter extends Limiter {
 
   /** Opens the store and a limiter on one of its namespaces. */
   static async open(options: OpenOptions = {}): Promise<RateLimiter> {
-    const { deps, settings } = await prepare(options, LOADERS);
+    const { deps, settings } = await prepare(options, KINDS);
     return new RateLimiter(deps, settings, typeof options.store !== "object");
   }
+}
+
+/** The store that options name, without a limiter. */
+export function openNamed(options: OpenOptions & { readonly store: string }): Promise<Store> {
+  return openStore(options.store, options, KINDS);
 }

@@ -7,9 +7,9 @@ import { ServiceCore } from "../server/service.ts";
 import { readTls } from "../server/tls-files.ts";
 import { readTokens } from "../server/token-source.ts";
 import { checkTokens } from "../server/tokens.ts";
-import type { OpenOptions } from "./open.ts";
 import { packageVersion } from "./package-version.ts";
 import { RateLimiter } from "./rate-limiter.ts";
+import type { OpenOptions } from "./store-kinds.ts";
 
 export type { ServiceBehaviour } from "../server/options.ts";
 export type { Scope, TokenEntry } from "../server/token-entry.ts";

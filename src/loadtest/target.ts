@@ -4,15 +4,15 @@ import { settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { calendar } from "../entry/limits.ts";
-import { openPostgres } from "../entry/postgres.ts";
-import { RateLimiter } from "../entry/rate-limiter.ts";
+import { openNamed, RateLimiter } from "../entry/rate-limiter.ts";
+import type { Store } from "../ports/store.ts";
+import type { Clock } from "../ports/system.ts";
 import { MeteredClient, type Units } from "./metered-client.ts";
 
 /** The store that a load test runs on. */
 export type LoadTarget =
   | { readonly kind: "memory" }
-  | { readonly kind: "sqlite"; readonly file: string }
-  | { readonly kind: "postgres"; readonly url: string }
+  | { readonly kind: "named"; readonly store: string }
   | { readonly kind: "dynamodb"; readonly table: TargetTable };
 
 interface TargetTable {
@@ -39,23 +39,26 @@ interface TargetOptions {
 
 export async function openTarget(target: LoadTarget, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
   if (target.kind === "dynamodb") return openTable(target.table, { namespace, timeoutMs });
-  if (target.kind === "postgres") return openSchema(target.url, { namespace, timeoutMs });
-  // A load test neither makes nor migrates a file.
-  const own = target.kind === "memory" ? { store: "memory" } : { store: `sqlite:${target.file}`, create: false };
-  const limiter = await RateLimiter.open({ ...own, namespace, timeoutMs });
-  return { limiter, now: () => systemClock.now(), units: () => undefined, close: () => limiter.close() };
+  // A load test neither makes nor migrates a store.
+  const own = { store: target.kind === "memory" ? "memory" : target.store, create: false, adminTimeoutMs: timeoutMs };
+  const store = await openNamed(own);
+  return limiterOn(store, store.clock ?? systemClock, { namespace, timeoutMs }, () => undefined);
 }
 
-async function openSchema(url: string, { namespace, timeoutMs }: TargetOptions): Promise<OpenTarget> {
-  const store = await openPostgres({ url, create: false, adminTimeoutMs: timeoutMs });
+/** A limiter on a store that is closed with it. */
+async function limiterOn(
+  store: Store,
+  clock: Clock,
+  options: TargetOptions,
+  units: OpenTarget["units"],
+): Promise<OpenTarget> {
   try {
-    const limiter = await RateLimiter.open({ store, namespace, timeoutMs });
-    const clock = store.clock ?? systemClock;
+    const limiter = await RateLimiter.open({ store, ...options });
     const close = async () => {
       await limiter.close();
       await store.close();
     };
-    return { limiter, now: () => clock.now(), units: () => undefined, close };
+    return { limiter, now: () => clock.now(), units, close };
   } catch (error) {
     await store.close();
     throw error;
@@ -69,20 +72,13 @@ async function openTable(table: TargetTable, { namespace, timeoutMs }: TargetOpt
     ...{ profile: fromEnvironment("AWS_PROFILE"), local: systemClock, steadyMs },
   });
   const client = new MeteredClient(connection.client);
-  try {
-    const opened = await openDynamo({
-      ...{ ...connection, client, table: stack, calendar, random: jitter, ids: systemRandom, shared },
-      ...{ exact: false, coalesce: true, denyMemoryMs: 1_000, timeoutMs, adminTimeoutMs: timeoutMs, settle },
-    });
-    const store = Object.assign(opened, { clock: connection.clock });
-    const limiter = await RateLimiter.open({ store, namespace, timeoutMs });
-    const close = async () => {
-      await limiter.close();
-      await store.close();
-    };
-    return { limiter, now: () => connection.clock.now(), units: () => client.units(), close };
-  } catch (error) {
+  const opened = await openDynamo({
+    ...{ ...connection, client, table: stack, calendar, random: jitter, ids: systemRandom, shared },
+    ...{ exact: false, coalesce: true, denyMemoryMs: 1_000, timeoutMs, adminTimeoutMs: timeoutMs, settle },
+  }).catch(async (error: unknown) => {
     await client.close();
     throw error;
-  }
+  });
+  const store = Object.assign(opened, { clock: connection.clock });
+  return limiterOn(store, connection.clock, { namespace, timeoutMs }, () => client.units());
 }

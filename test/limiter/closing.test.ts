@@ -9,7 +9,7 @@ import { Limiter } from "../../src/engine/limiter.ts";
 import { CHANNELS, Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { prepare } from "../../src/entry/open.ts";
-import { LOADERS } from "../../src/entry/rate-limiter.ts";
+import { STORE_KINDS } from "../../src/entry/store-kinds.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { plainEnvironment } from "../docs/readme.ts";
@@ -28,7 +28,7 @@ for (const [name, openStore] of EVERY_STORE) {
     async function open(t: TestContext) {
       const clock = new SimulatedClock(T0);
       const { store, options } = openStore(clock, t);
-      const { deps, settings } = await prepare({ store, clock, ...options }, LOADERS);
+      const { deps, settings } = await prepare({ store, clock, ...options }, Object.values(STORE_KINDS));
       const limiter = new Limiter(deps, settings, true);
       await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]);
       return { limiter, clock };
@@ -234,7 +234,7 @@ test("closing waits for a take under way and for what it gives back when it is r
   const { promise: mayGoOn, resolve: goOn } = deferred<void>();
   let isHeld = false;
   const store = new FaultStore(openMemory(), { split: true, pause: () => (isHeld ? mayGoOn : Promise.resolve()) });
-  const { deps, settings } = await prepare({ store, clock: new SimulatedClock(T0) }, LOADERS);
+  const { deps, settings } = await prepare({ store, clock: new SimulatedClock(T0) }, Object.values(STORE_KINDS));
   const limiter = new Limiter(deps, settings, true);
   await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60)]);
   await limiter.createEntity({ id: "proj" });

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { Limit, NotFoundError, RateLimiter, VersionError } from "../../src/entry/index.ts";
-import { storeOfEnvironment } from "../../src/entry/store-choice.ts";
+import { storeOfEnvironment } from "../../src/entry/store-kinds.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { EVERY_STORE } from "./every-store.ts";

@@ -45,6 +45,20 @@ export function isPostgresUrl(text: string): boolean {
   return /^postgres(ql)?:\/\//i.test(text);
 }
 
+/** The address of a server: as it is given, else that of `DATABASE_URL`. Whatever it is, no message shows it. */
+export function postgresUrlOf(given: string | undefined, databaseUrl: string | undefined): string {
+  const found = given ?? databaseUrl;
+  if (found === undefined || found === "") {
+    throw new ValidationError(
+      "option_invalid",
+      'The store "postgres" goes by DATABASE_URL, which is not set; set it, or give postgres://host:5432/database.',
+    );
+  }
+  if (typeof found === "string" && isPostgresUrl(found)) return found;
+  const whose = given === undefined ? "The address in DATABASE_URL" : "The address of the store";
+  throw new ValidationError("option_invalid", `${whose} does not begin with postgres:// or postgresql://.`);
+}
+
 /**
  * The parts of `postgres://user:password@host:5432/db?schema=s`. Not by `new URL`, whose error carries the whole text, password and
  * all; no message of this one has anything of the part before the host.

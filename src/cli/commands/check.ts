@@ -4,7 +4,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { awsConfigOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-options.ts";
-import { isShared } from "../store-option.ts";
+import { isShared } from "../stores.ts";
 
 export const check: CommandFile<StackCommandOptions> = {
   configure: (command) => {

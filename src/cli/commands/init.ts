@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { GrantedRoles } from "../../adapters/postgres/rights.ts";
 import { NotFoundError } from "../../domain/errors.ts";
 import { confirmed } from "../ask.ts";
@@ -6,8 +5,8 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions } f
 import { EXIT, UsageError } from "../exit-code.ts";
 import { openLimiter, timeoutOf } from "../on-store.ts";
 import { printChange, printValue } from "../print.ts";
-import { schemaOf } from "../schema-of.ts";
-import { chosenStore, type PostgresTarget, type StoreTarget } from "../store-option.ts";
+import { chosenStore } from "../store-option.ts";
+import type { StoreTarget, TableTarget } from "../stores.ts";
 
 interface InitOptions extends GlobalOptions {
   readonly grants?: boolean;
@@ -42,11 +41,14 @@ export const init: CommandFile<InitOptions> = {
     const target = chosenStore(options, context);
     if (options.grants === true) return printGrants(context, options, target);
     refuseRoles(options);
-    timeoutOf(options);
-    const before = target.kind === "dynamodb" ? undefined : await schemaOf(target, options);
-    const done = await made(target, context, options, before !== undefined);
+    const timeoutMs = timeoutOf(options);
+    const before = target.table === undefined ? await target.schema(timeoutMs) : undefined;
+    const done =
+      target.table === undefined
+        ? await makeByOpening(target, options, before !== undefined)
+        : await makeTable(target.table, context, options);
     const created = done === "created";
-    const after = before === undefined || created ? before : await schemaOf(target, options);
+    const after = before === undefined || created ? before : await target.schema(timeoutMs);
     const value = { store: target.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
     await printChange(context, options, value, () => {
       if (created) return `Created ${target.name}.\n`;
@@ -58,37 +60,17 @@ export const init: CommandFile<InitOptions> = {
   },
 };
 
-type SqliteTarget = Extract<StoreTarget, { kind: "sqlite" }>;
-type DynamoTarget = Extract<StoreTarget, { kind: "dynamodb" }>;
-
 /** `prepared`: the table was there, and empty. */
 type Done = "created" | "prepared" | "present";
 
-async function made(
-  target: StoreTarget,
-  context: CommandContext,
-  options: GlobalOptions,
-  hasSchema: boolean,
-): Promise<Done> {
-  switch (target.kind) {
-    case "sqlite":
-      return makeFile(target, options);
-    case "postgres":
-      return makeSchema(target, options, hasSchema);
-    case "dynamodb":
-      return makeTable(target, context, options);
-  }
-}
-
-/** Opening makes and migrates a schema. */
-async function makeSchema({ url }: PostgresTarget, options: GlobalOptions, isThere: boolean): Promise<Done> {
+/** Opening makes and migrates a file or a schema. */
+async function makeByOpening(target: StoreTarget, options: GlobalOptions, isThere: boolean): Promise<Done> {
   const done = isThere ? "present" : "created";
   if (options.dryRun === true && !isThere) return done;
   const { RateLimiter } = await import("../../entry/rate-limiter.ts");
-  const bounds = { poolMax: 1, adminTimeoutMs: timeoutOf(options) };
   const limiter = await RateLimiter.open({
-    ...{ store: url, create: options.dryRun !== true, namespace: "default" },
-    ...bounds,
+    ...{ ...target.place, ...target.ofCommand, namespace: "default" },
+    ...{ create: options.dryRun !== true, adminTimeoutMs: timeoutOf(options) },
   });
   await limiter.close();
   return done;
@@ -103,17 +85,17 @@ function refuseRoles(options: InitOptions): void {
 
 /** The statements alone, for psql: no server is asked. */
 async function printGrants(context: CommandContext, options: InitOptions, target: StoreTarget): Promise<number> {
-  if (target.kind !== "postgres") {
+  if (target.schemaName === undefined) {
     throw new UsageError(`--grants is for PostgreSQL, and the store is ${target.name}; give --store postgres://….`);
   }
   const { acquireRole: acquire, adminRole: admin, readRole: read } = options;
   const given = Object.entries({ acquire, admin, read }).filter(([, role]) => role !== undefined);
   const roles = given.length === 0 ? ROLES_DEFAULT : (Object.fromEntries(given) as GrantedRoles);
   const { grantsFor, roleName } = await import("../../entry/postgres-admin.ts");
-  const statements = grantsFor(target.schema, roles);
+  const statements = grantsFor(target.schemaName, roles);
   await printValue(context, options, { store: target.name, roles, statements }, () =>
     [
-      `-- Rights on the schema ${target.schema}, for its owner to grant. After an upgrade of the schema, grant them again.`,
+      `-- Rights on the schema ${target.schemaName}, for its owner to grant. After an upgrade of the schema, grant them again.`,
       "-- The roles must exist. Whoever may create roles can do so:",
       ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${roleName(role)} LOGIN;`),
       ...statements,
@@ -129,20 +111,10 @@ const ROLES_DEFAULT: GrantedRoles = {
   read: "zae_limiter_read",
 };
 
-/** Opening makes and migrates a file; whether there was one is known before. */
-async function makeFile({ name, file }: SqliteTarget, { dryRun }: GlobalOptions): Promise<Done> {
-  const isThere = existsSync(file);
-  if (dryRun === true && !isThere) return "created";
-  const { RateLimiter } = await import("../../entry/rate-limiter.ts");
-  const limiter = await RateLimiter.open({ store: name, create: dryRun !== true, namespace: "default" });
-  await limiter.close();
-  return isThere ? "present" : "created";
-}
-
-async function makeTable(place: DynamoTarget, context: CommandContext, options: GlobalOptions): Promise<Done> {
+async function makeTable(target: TableTarget, context: CommandContext, options: GlobalOptions): Promise<Done> {
   const lacking = await lackingOf(context, options);
   if (lacking === "nothing") return "present";
-  const { sharedTable, ...table } = place.table;
+  const { sharedTable, ...table } = target;
   if (lacking === "setup") {
     await confirmed(context, options, `Set up the DynamoDB table ${table.stack}, which zae-limiter does not use yet?`);
     if (options.dryRun === true) return "prepared";

@@ -10,7 +10,7 @@ import { unwritable, writeWhole } from "../files.ts";
 import { loadtestText } from "../loadtest-text.ts";
 import { printValue } from "../print.ts";
 import { progressFromStart } from "../progress.ts";
-import { chosenStore } from "../store-option.ts";
+import { chosenStore, isMemory } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
 
 interface LoadtestOptions extends GlobalOptions {
@@ -89,15 +89,10 @@ function targetOf(
   options: GlobalOptions,
   context: CommandContext,
 ): { readonly target: LoadTarget; readonly store: string } {
-  const { store: named, stack } = options;
-  const isMemory = (named ?? (stack === undefined ? context.env.ZAEL_STORE : undefined)) === "memory";
-  if (isMemory && stack === undefined) return { target: { kind: "memory" }, store: "memory" };
-  const chosen = chosenStore(options, context);
-  const { name: store } = chosen;
-  if (chosen.kind === "dynamodb") return { target: { kind: "dynamodb", table: chosen.table }, store };
-  if (chosen.kind === "postgres") return { target: { kind: "postgres", url: chosen.url }, store };
-  const { file } = chosen;
-  if (existsSync(file)) return { target: { kind: "sqlite", file }, store };
+  if (isMemory(options, context)) return { target: { kind: "memory" }, store: "memory" };
+  const { name: store, place, file, table } = chosenStore(options, context);
+  if (table !== undefined) return { target: { kind: "dynamodb", table }, store };
+  if (file === undefined || existsSync(file)) return { target: { kind: "named", store: place.store }, store };
   throw new CommandEnd({
     code: "store_not_found",
     message: `There is no store at ${store}. Create it with \`zae-limiter init\`, or name another with --store.`,

@@ -4,7 +4,7 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions, re
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
 import { timeoutOf } from "../on-store.ts";
 import { jsonOf } from "../printable.ts";
-import { servedStore } from "../served-store.ts";
+import { servedStore } from "../store-option.ts";
 
 interface ServeOptions extends GlobalOptions {
   readonly host?: string;

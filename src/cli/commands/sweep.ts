@@ -1,10 +1,10 @@
-import { NotFoundError } from "../../domain/errors.ts";
 import type { Swept } from "../../ports/store.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { schemaMissing, timeoutOf } from "../on-store.ts";
+import { isMissing, timeoutOf } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { chosenStore, type PostgresTarget, type StoreTarget } from "../store-option.ts";
+import { chosenStore } from "../store-option.ts";
+import type { StoreTarget } from "../stores.ts";
 import { durationMs } from "../values.ts";
 
 interface SweepOptions extends GlobalOptions {
@@ -30,7 +30,10 @@ export const sweep: CommandFile<SweepOptions> = {
       );
   },
   run: async (context, options) => {
-    const target = swept(chosenStore(options, context));
+    const target = chosenStore(options, context);
+    if (target.sweptBy !== undefined) {
+      throw new UsageError(`sweep is for PostgreSQL, and the store is ${target.name}: ${target.sweptBy}`);
+    }
     if (options.namespace !== undefined) {
       throw new UsageError("sweep goes through all namespaces; leave --namespace out.");
     }
@@ -44,34 +47,17 @@ export const sweep: CommandFile<SweepOptions> = {
   },
 };
 
-function swept(target: StoreTarget): PostgresTarget {
-  switch (target.kind) {
-    case "postgres":
-      return target;
-    case "sqlite":
-      throw new UsageError(
-        `sweep is for PostgreSQL, and the store is ${target.name}: a file is swept by the processes that acquire from it.`,
-      );
-    case "dynamodb":
-      throw new UsageError(
-        `sweep is for PostgreSQL, and the store is ${target.name}: DynamoDB removes what has expired, and ` +
-          "`zae-limiter aggregate --once` sweeps the rest.",
-      );
-  }
-}
-
-async function sweptOn(target: PostgresTarget, options: SweepOptions): Promise<Swept> {
+async function sweptOn(target: StoreTarget, options: SweepOptions): Promise<Swept> {
   const { usageKeep, auditKeep } = options;
   const timeoutMs = timeoutOf(options);
   const kept = {
     ...(usageKeep === undefined ? {} : { usage: { keepMs: durationMs(usageKeep, "--usage-keep") } }),
     ...(auditKeep === undefined ? {} : { auditKeepMs: durationMs(auditKeep, "--audit-keep") }),
   };
-  const { openPostgres } = await import("../../entry/postgres.ts");
-  const opening = { url: target.url, create: false, poolMax: 2, adminTimeoutMs: timeoutMs, ...kept };
-  const store = await openPostgres(opening).catch(async (error: unknown) => {
-    if (!(error instanceof NotFoundError) || error.code !== "store_not_found") throw error;
-    throw await schemaMissing(target, timeoutMs, error);
+  const { openNamed } = await import("../../entry/rate-limiter.ts");
+  const opening = { ...target.place, ...target.ofCommand, create: false, adminTimeoutMs: timeoutMs, ...kept };
+  const store = await openNamed(opening).catch(async (error: unknown) => {
+    throw isMissing(error) ? await target.missing(timeoutMs, error) : error;
   });
   try {
     return (await store.sweep?.()) ?? { buckets: 0, rows: 0 };

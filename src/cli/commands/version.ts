@@ -2,12 +2,12 @@ import { packageVersion } from "../../entry/package-version.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { clientOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
-import { onStore } from "../on-store.ts";
+import { onStore, timeoutOf } from "../on-store.ts";
 import { fieldsText, printValue } from "../print.ts";
-import { schemaOf } from "../schema-of.ts";
 import { serviceUrl } from "../service-option.ts";
 import { awsConfigOf } from "../stack-options.ts";
-import { chosenStore, type StoreTarget } from "../store-option.ts";
+import { chosenStore } from "../store-option.ts";
+import type { StoreTarget } from "../stores.ts";
 
 export const version: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -28,7 +28,7 @@ export const version: CommandFile<GlobalOptions> = {
     }
     const target = chosenStore(options, context);
     // A store that cannot be asked is no reason not to say which version asks.
-    const schema = await schemaOf(target, options).catch(() => undefined);
+    const schema = await target.schema(timeoutOf(options)).catch(() => undefined);
     const lambda = schema === undefined ? undefined : await lambdaOf(target, options).catch(() => undefined);
     const value = {
       client: packageVersion(),
@@ -47,7 +47,7 @@ function serviceVersion(context: CommandContext, options: GlobalOptions): Promis
 
 /** Of the package whose code the functions of a table's stack have. */
 async function lambdaOf(target: StoreTarget, options: GlobalOptions): Promise<string | undefined> {
-  if (target.kind !== "dynamodb") return undefined;
+  if (target.table === undefined) return undefined;
   const { versionsOf } = await import("../../entry/stack.ts");
   return (await versionsOf(target.table.stack, awsConfigOf(options))).lambda;
 }
