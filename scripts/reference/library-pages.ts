@@ -177,7 +177,14 @@ export const PAGES: readonly Page[] = [
         names: [
           ...["CHANNELS", "AcquiredEvent", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
           "ThresholdEvent",
-          ...["UnavailableEvent", "DegradedEvent", "LimitsChangedEvent", "AcquireEndedEvent", "DisabledEvent"],
+          ...[
+            "UnavailableEvent",
+            "DegradedEvent",
+            "DegradedKind",
+            "LimitsChangedEvent",
+            "AcquireEndedEvent",
+            "DisabledEvent",
+          ],
           ...["WaitBeganEvent", "WaitEndedEvent", "LeaseOpenedEvent", "LeaseEndedEvent", "ConsumedCapacityEvent"],
         ],
       },

@@ -145,7 +145,12 @@ export class Acquirer {
   /** The end of a lease could not be stored. An outage was published where it was met; anything else is told here. */
   notStored(request: AcquireRequest, error: unknown): void {
     if (error instanceof RateLimiterUnavailable) return;
-    this.#publisher.degraded(request, `the end of a lease could not be stored: ${reasonOf(error)}`, error);
+    this.#publisher.degraded(
+      request,
+      "lease_not_stored",
+      `the end of a lease could not be stored: ${reasonOf(error)}`,
+      error,
+    );
   }
 
   /**

@@ -5,7 +5,7 @@ import { withoutShadowed } from "../domain/shadow.ts";
 import type { Crossed } from "../domain/thresholds.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
-import type { AcquiredEvent, ChargedEvent, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
+import type { AcquiredEvent, ChargedEvent, DegradedKind, GaveBackEvent, LeaseEndedEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 import { type LeasePart, shadowedIn } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
@@ -103,9 +103,9 @@ export class EventPublisher {
     }
   }
 
-  degraded({ entityId, resource }: About, reason: string, cause: unknown): void {
+  degraded({ entityId, resource }: About, kind: DegradedKind, reason: string, cause: unknown): void {
     if (this.#events.degraded.active) {
-      this.#events.degraded.publish({ namespace: this.#namespace, entityId, resource, reason, cause });
+      this.#events.degraded.publish({ namespace: this.#namespace, entityId, resource, kind, reason, cause });
     }
   }
 

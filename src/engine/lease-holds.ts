@@ -211,7 +211,7 @@ export class LeaseHolds {
         : `The slots ${whose} were not renewed in time, and end soon. Stop the work, or renew in time: keep() does.`,
     );
     this.#tellLost(reasonOf(lost));
-    this.#maker.publisher.degraded(bucket, reasonOf(lost), lost);
+    this.#maker.publisher.degraded(bucket, "other", reasonOf(lost), lost);
     this.#lost.abort(lost);
   }
 }

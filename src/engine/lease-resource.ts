@@ -259,9 +259,19 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (outcome === "applied") return this.#hold(ledger, level, amounts, ticket, askedMs);
     if (outcome === "unknown") {
       ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
-      return this.core.maker.publisher.degraded(link.bucket, "an adjustment may not be stored", undefined);
+      return this.core.maker.publisher.degraded(
+        link.bucket,
+        "adjustment_not_stored",
+        "an adjustment may not be stored",
+        undefined,
+      );
     }
-    this.core.maker.publisher.degraded(link.bucket, "an adjustment could not be stored", undefined);
+    this.core.maker.publisher.degraded(
+      link.bucket,
+      "adjustment_not_stored",
+      "an adjustment could not be stored",
+      undefined,
+    );
     if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
@@ -346,7 +356,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     else ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
-    this.core.maker.publisher.degraded(this.#linkAt(level).bucket, reason, undefined);
+    this.core.maker.publisher.degraded(this.#linkAt(level).bucket, "adjustment_not_stored", reason, undefined);
   }
 
   /** `charges`: for each level. */
@@ -395,6 +405,6 @@ export abstract class LeaseResource<Measure extends string = string> {
       );
     }
     this.core.degradedReason = decided;
-    publisher.degraded(link.bucket, decided, cause);
+    publisher.degraded(link.bucket, "store_unavailable", decided, cause);
   }
 }

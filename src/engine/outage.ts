@@ -75,7 +75,7 @@ export class Outages {
       if (taken.kind === "refused") return taken.refusal;
       if (taken.kind === "granted") {
         const told = this.#told(reason);
-        publisher.degraded(request, told, cause);
+        publisher.degraded(request, "store_unavailable", told, cause);
         const [part, ...others] = leaseParts(plan, taken.answers);
         return { ok: true, lease: new Lease(this.#share.maker, part as LeasePart, others, told, request.signal) };
       }
@@ -84,7 +84,7 @@ export class Outages {
       publisher.unavailable(request, cause);
       throw notReached(request, cause);
     }
-    publisher.degraded(request, reason, cause);
+    publisher.degraded(request, "store_unavailable", reason, cause);
     const { part, others } = uncountedParts(request, demands, this.#maker.now());
     return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }

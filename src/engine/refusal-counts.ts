@@ -81,7 +81,7 @@ export class RefusalCounts {
       clock: deps.clock,
       notStored: (about, cause) => {
         const why = cause === undefined ? "the store did not answer" : reasonOf(cause);
-        publisher.degraded(about, `counts of refusals may not be stored: ${why}`, cause);
+        publisher.degraded(about, "refusals_not_stored", `counts of refusals may not be stored: ${why}`, cause);
       },
     };
     this.#isCounted = settings.countRefusals && deps.scope.refusals.isKept;

@@ -62,8 +62,10 @@ export class Credit implements StoreWrite {
     const reason = this.#reason;
     if (this.#amounts.length > 0)
       this.#events.gaveBack(this.bucket, this.#amounts, { reason, confirmed: kind === "applied" });
-    if (kind === "no") this.#events.degraded(this.bucket, "a give-back is not stored", undefined);
-    if (kind === "unknown") this.#events.degraded(this.bucket, "a give-back may not be stored", undefined);
+    if (kind === "no")
+      this.#events.degraded(this.bucket, "give_back_not_stored", "a give-back is not stored", undefined);
+    if (kind === "unknown")
+      this.#events.degraded(this.bucket, "give_back_not_stored", "a give-back may not be stored", undefined);
   }
 }
 

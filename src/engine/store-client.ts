@@ -366,8 +366,8 @@ export class StoreClient {
     const { store } = this.#deps;
     const id = await this.#settings.namespaceId();
     if (store.onBackgroundFault === undefined || !this.#lifecycle.isOpen) return;
-    const stop = store.onBackgroundFault(id, ({ reason, cause, ...about }) => {
-      this.#publisher.degraded(about, `${reason}: ${reasonOf(cause)}`, cause);
+    const stop = store.onBackgroundFault(id, ({ kind = "other", reason, cause, ...about }) => {
+      this.#publisher.degraded(about, kind, `${reason}: ${reasonOf(cause)}`, cause);
     });
     this.#lifecycle.onClosed(stop);
   }

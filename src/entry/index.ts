@@ -68,6 +68,7 @@ export type {
   ChargedEvent,
   ConsumedCapacityEvent,
   DegradedEvent,
+  DegradedKind,
   DisabledEvent,
   GaveBackEvent,
   LeaseEndedEvent,

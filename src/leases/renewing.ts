@@ -82,7 +82,7 @@ export function holdLost(
   const lost = new HoldLost(
     `The slots of ${bucket.entityId} on ${bucket.resource} are held no more: the time of the lease ${leaseId} was up, or they were reset. Stop the work, and acquire again.`,
   );
-  acquirer.listeners.publisher.degraded(bucket, reasonOf(lost), lost);
+  acquirer.listeners.publisher.degraded(bucket, "other", reasonOf(lost), lost);
   return lost;
 }
 

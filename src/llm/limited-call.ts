@@ -109,7 +109,7 @@ export class LimitedCall implements TrackableLease {
     if (work === "answered") for (const { provider } of leases) if (provider !== undefined) drain.answered(provider);
     if (by === "estimated") {
       const cause = new Error(`The provider of ${call.model} reported no usage.`);
-      tellDegraded(limiter, { entityId, resource }, "a call is charged as estimated", cause);
+      tellDegraded(limiter, { entityId, resource }, "other", "a call is charged as estimated", cause);
     }
     if (by !== "reported" || end.kind !== "ended" || typeof estimate !== "object") return;
     const { outputMax } = call;

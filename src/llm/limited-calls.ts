@@ -116,7 +116,7 @@ export class LimitedCalls {
     } catch (error) {
       if (isShadow && isRefusal(error)) return "passed";
       if (!(error instanceof RateLimiterUnavailable) || (!isShadow && onUnavailable !== "allow")) throw error;
-      tellDegraded(limiter, request, "a call passed uncounted", error);
+      tellDegraded(limiter, request, "other", "a call passed uncounted", error);
       return "passed";
     }
   }

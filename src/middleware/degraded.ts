@@ -2,7 +2,7 @@ import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Acquiring } from "../engine/acquiring.ts";
 import { reasonOf } from "../engine/event-publisher.ts";
 import { type LimiterParts, partsIfLimiter } from "../engine/limiter-parts.ts";
-import type { DegradedEvent } from "../ports/events.ts";
+import type { DegradedEvent, DegradedKind } from "../ports/events.ts";
 
 /** Whom something concerns. */
 export interface About {
@@ -11,10 +11,16 @@ export interface About {
 }
 
 /** Publishes on the channel `degraded` what cannot be thrown: the response is on its way. */
-export function tellDegraded(limiter: Acquiring, { entityId, resource }: About, reason: string, cause: unknown): void {
+export function tellDegraded(
+  limiter: Acquiring,
+  { entityId, resource }: About,
+  kind: DegradedKind,
+  reason: string,
+  cause: unknown,
+): void {
   const parts = partsIfLimiter(limiter);
   const namespace = parts?.settings.namespace ?? "default";
-  const event = { namespace, entityId, resource, reason: `${reason}: ${reasonOf(cause)}`, cause };
+  const event = { namespace, entityId, resource, kind, reason: `${reason}: ${reasonOf(cause)}`, cause };
   const channel = parts === undefined ? channelOfProcess() : parts.deps.events.degraded;
   channel?.publish(event);
 }
@@ -24,7 +30,7 @@ export function tellNotStored(limiter: Acquiring, about: About, error: unknown):
   const parts: LimiterParts | undefined = partsIfLimiter(limiter);
   // A limiter publishes an outage where it is met.
   if (parts !== undefined && error instanceof RateLimiterUnavailable) return;
-  tellDegraded(limiter, about, "the end of a lease could not be stored", error);
+  tellDegraded(limiter, about, "lease_not_stored", "the end of a lease could not be stored", error);
 }
 
 interface DiagnosticsChannels {

@@ -164,7 +164,7 @@ export class Gate<In> {
       if (request.signal?.aborted) return GONE;
       const { onUnavailable } = this.#options;
       if (onUnavailable !== "allow" || !(error instanceof RateLimiterUnavailable)) return this.#failed(error, shadow);
-      tellDegraded(limiter, request, "a request passed uncounted", error);
+      tellDegraded(limiter, request, "other", "a request passed uncounted", error);
       return PASSED;
     }
     if (outcome.ok) return this.#granted(outcome.lease, request, asking);
@@ -215,7 +215,7 @@ export class Gate<In> {
     try {
       await onRefused?.({ refusal, shadow, entityId, resource });
     } catch (error) {
-      tellDegraded(limiter, request, "onRefused threw", error);
+      tellDegraded(limiter, request, "other", "onRefused threw", error);
     }
     if (!shadow) return this.#failed(refusal, shadow);
     const { "retry-after": _, ...headers } = fieldsOf(refusal, form);

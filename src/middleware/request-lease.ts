@@ -83,7 +83,7 @@ export class RequestLease<In> {
     try {
       await this.#options.onClosed?.({ lease: this.lease, outcome });
     } catch (error) {
-      tellDegraded(this.#limiter, this.#about, "onClosed threw", error);
+      tellDegraded(this.#limiter, this.#about, "other", "onClosed threw", error);
     }
   }
 
@@ -106,7 +106,7 @@ export class RequestLease<In> {
 
   // Doubt favours the limit.
   #inDoubt(error: unknown): false {
-    tellDegraded(this.#limiter, this.#about, "giveBackOn threw", error);
+    tellDegraded(this.#limiter, this.#about, "other", "giveBackOn threw", error);
     return false;
   }
 }

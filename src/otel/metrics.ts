@@ -1,12 +1,5 @@
 import type { Attributes, Counter, Histogram, Meter } from "@opentelemetry/api";
-import {
-  type At,
-  kindOfReason,
-  LEASE_SECONDS,
-  MetricNames,
-  REQUEST_SECONDS,
-  resultOfRefusal,
-} from "../engine/metric-terms.ts";
+import { type At, LEASE_SECONDS, MetricNames, REQUEST_SECONDS, resultOfRefusal } from "../engine/metric-terms.ts";
 import type {
   AcquiredEvent,
   AcquireEndedEvent,
@@ -108,8 +101,8 @@ export class LimiterMetrics {
     this.#held.record(event.heldMs / 1000, { ...this.#at(event), status: event.status });
   }
 
-  degraded({ reason }: DegradedEvent): void {
-    this.#degraded.add(1, { reason: kindOfReason(reason) });
+  degraded({ kind }: DegradedEvent): void {
+    this.#degraded.add(1, { reason: kind });
   }
 
   consumedCapacity({ table, units }: ConsumedCapacityEvent): void {

@@ -122,6 +122,15 @@ export interface UnavailableEvent {
   readonly requestId?: string;
 }
 
+/** What the limiter could not do, in a word: the label of metrics. */
+export type DegradedKind =
+  | "store_unavailable"
+  | "refusals_not_stored"
+  | "adjustment_not_stored"
+  | "give_back_not_stored"
+  | "lease_not_stored"
+  | "other";
+
 /** The store failed, and the limiter went on without it. */
 export interface DegradedEvent {
   /** The name of the namespace. */
@@ -130,7 +139,9 @@ export interface DegradedEvent {
   readonly entityId: string;
   /** The resource that it asked for. */
   readonly resource: string;
-  /** What the limiter could not do. */
+  /** What the limiter could not do, in a word. */
+  readonly kind: DegradedKind;
+  /** What the limiter could not do, in a sentence. */
   readonly reason: string;
   /** The error of the store. */
   readonly cause: unknown;

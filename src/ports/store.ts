@@ -2,6 +2,7 @@ import type { AuditStore } from "./audit-store.ts";
 import type { BucketStore, MaybePromise } from "./bucket-store.ts";
 import type { ConfigStore } from "./config-store.ts";
 import type { EntityStore } from "./entity-store.ts";
+import type { DegradedKind } from "./events.ts";
 import type { LeaseStore } from "./lease-store.ts";
 import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
@@ -29,6 +30,8 @@ export interface BackgroundFault {
   readonly entityId: string;
   /** On which resource. */
   readonly resource: string;
+  /** What was not done, in a word. Default: `"other"`. */
+  readonly kind?: DegradedKind;
   /** What was not done, in words. */
   readonly reason: string;
   /** Why. */

@@ -221,7 +221,8 @@ export class ProtocolBuckets extends BucketUpkeep implements BucketStore {
   ): TakenAnswer {
     const { image, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
-    if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
+    if (readingMs >= this.#sheets.nextDueMs)
+      this.#background.track(this.#sheets.writeDue(), claim.bucket, "other", NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.context.env);
     const state = wholeAround(this.context, imageAfterJob(claim, outcome));
     listener.look(claim, usedBy(takenOf(claim.take, ticket), outcome), state, image);

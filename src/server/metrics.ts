@@ -1,12 +1,5 @@
 import { HoldLost } from "../domain/errors.ts";
-import {
-  type At,
-  kindOfReason,
-  LEASE_SECONDS,
-  MetricNames,
-  REQUEST_SECONDS,
-  resultOfRefusal,
-} from "../engine/metric-terms.ts";
+import { type At, LEASE_SECONDS, MetricNames, REQUEST_SECONDS, resultOfRefusal } from "../engine/metric-terms.ts";
 import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 import type { WebhookResult } from "./webhook.ts";
@@ -91,7 +84,7 @@ export class Metrics {
           this.#holdsLost.add(at, 1);
           break;
         }
-        this.#degraded.add({ reason: kindOfReason(event.reason), namespace: at.namespace }, 1);
+        this.#degraded.add({ reason: event.kind, namespace: at.namespace }, 1);
         break;
       default:
         break;

@@ -184,8 +184,14 @@ function exercised(): Metrics {
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
   metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity", shadowed: ["tpm"] }]);
   metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
-  metrics.heard(["degraded", { ...at, reason: "the store was unavailable", cause: undefined }]);
-  metrics.heard(["degraded", { ...at, reason: "slots", cause: new HoldLost("The slots are held no more.") }]);
+  metrics.heard([
+    "degraded",
+    { ...at, kind: "store_unavailable", reason: "the store was unavailable", cause: undefined },
+  ]);
+  metrics.heard([
+    "degraded",
+    { ...at, kind: "other", reason: "slots", cause: new HoldLost("The slots are held no more.") },
+  ]);
   metrics.heard(["acquireEnded", { ...at, result: "acquired", durationMs: 1_000, store: "memory" }]);
   metrics.heard(["waitBegan", at]);
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
@@ -250,7 +256,7 @@ function instrumentsMade() {
   metrics.waitEnded({ ...at, waitedMs: 1 });
   metrics.leaseOpened({ ...at, lease: "l_1" });
   metrics.leaseEnded({ ...at, lease: "l_1", status: "settled", heldMs: 1 });
-  metrics.degraded({ ...at, reason: "the store was unavailable", cause: undefined });
+  metrics.degraded({ ...at, kind: "store_unavailable", reason: "the store was unavailable", cause: undefined });
   metrics.consumedCapacity({ operation: "UpdateItem", table: "limits", units: 1 });
   return made.map(({ name, kind, unit, attributes }) => ({ name, kind, unit, attributes }));
 }

@@ -84,7 +84,7 @@ export class Crediting {
     const work = this.#context.caches.holding([held.bucket], () => this.#give(giving, amounts, undoes));
     void caller.left.then(() => {
       const late = work.then(orFault).finally(() => this.#context.returnedLate(held.bucket));
-      this.#background.track(late, held.bucket, "a give-back could not be stored");
+      this.#background.track(late, held.bucket, "give_back_not_stored", "a give-back could not be stored");
     });
     return Promise.race([work, caller.left.then(goesOn)]);
   }

@@ -31,6 +31,7 @@ export function giveBackLate(
     background.track(
       credited.finally(() => context.returnedLate(bucket)),
       bucket,
+      "give_back_not_stored",
       NOT_GIVEN_BACK,
     );
   }

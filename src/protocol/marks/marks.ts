@@ -109,7 +109,7 @@ export class Marks implements ThresholdMarks {
       .caches.holding([bucket], () => this.#runAll(looked, next))
       .finally(() => this.#running.delete(id));
     this.#running.set(id, { next, done });
-    this.#background().track(done, bucket, NOT_TOLD);
+    this.#background().track(done, bucket, "other", NOT_TOLD);
   }
 
   async #runAll(first: Looked, waiting: Map<string, Looked>): Promise<void> {

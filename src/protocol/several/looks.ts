@@ -102,7 +102,7 @@ export class Looks {
     const at = { readingMs, configConfirmed: false };
     if (claim.bypass || !images.some((image) => admit(image, jobs, at, this.#context.env).installsLimits)) return;
     const work = installLimits(this.#context, { bucket, set, origin, ...at });
-    this.#background.track(work, bucket, "changed limits could not be stored");
+    this.#background.track(work, bucket, "other", "changed limits could not be stored");
   }
 
   async #read(claims: readonly Claim[], { nowMs, untilMs }: Asking): Promise<readonly (Whole | undefined)[]> {

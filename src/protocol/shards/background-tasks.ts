@@ -1,4 +1,5 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { DegradedKind } from "../../ports/events.ts";
 import type { BackgroundFault } from "../../ports/store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
@@ -33,9 +34,9 @@ export class BackgroundTasks {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Keeps `settled` waiting until the work is done. No caller is left to get its errors: they are told, with `reason`. */
-  track(work: Promise<unknown>, { entityId, resource }: BucketKey, reason: string): void {
-    const ended = work.catch((cause: unknown) => this.#fault({ entityId, resource, reason, cause }));
+  /** Keeps `settled` waiting until the work is done. No caller is left to get its errors: they are told, with `kind` and `reason`. */
+  track(work: Promise<unknown>, { entityId, resource }: BucketKey, kind: DegradedKind, reason: string): void {
+    const ended = work.catch((cause: unknown) => this.#fault({ entityId, resource, kind, reason, cause }));
     const quiet = ended.finally(() => this.#running.delete(quiet));
     this.#running.add(quiet);
   }
@@ -56,7 +57,7 @@ export class BackgroundTasks {
     const work = resize(this.#context, cache.key, to, readingMs).finally(() => {
       this.#resizeAfterMs.set(cache, readingMs + BETWEEN_RESIZES_MS);
     });
-    this.track(work, cache.key, "the shards of a bucket could not be changed");
+    this.track(work, cache.key, "other", "the shards of a bucket could not be changed");
   }
 
   // A store that is down fails them all, again and again: what is told must not be as much as what is done.
