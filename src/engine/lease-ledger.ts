@@ -2,7 +2,8 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { LeaseClosed } from "../domain/errors.ts";
 import { PLAIN_TICKET } from "../domain/give-back.ts";
-import { type Holding, withTaken } from "../domain/holding.ts";
+import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
+import { consumedOf, notPassed, withPassed } from "../domain/lease-consumed.ts";
 import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import { type LeasePart, seenIn } from "./lease-part.ts";
 
@@ -54,19 +55,30 @@ function heldAt({ held }: LeaseLedger, level: number): readonly Amount[] {
 }
 
 /** What the lease has used of the limits of one level: what it holds, and what passed by shadows; nothing once it is rolled back. */
-export function usedAt(ledger: LeaseLedger, level: number, status: LeaseStatus): readonly Amount[] {
+function usedAt(ledger: LeaseLedger, level: number, status: LeaseStatus): readonly Amount[] {
   const passed = ledger.passed[level];
   const held = heldAt(ledger, level);
   return passed === undefined || status === "rolledBack" ? held : [...held, ...passed];
 }
 
+/** What was charged by measure, in millitokens. `ledger`: undefined where nothing but the take has happened. */
+export function consumedIn(
+  { demands }: LeasePart,
+  ledger: LeaseLedger | undefined,
+  status: LeaseStatus,
+): ReadonlyMap<string, number> {
+  return consumedOf(
+    demands.map(({ link, take }, level) => {
+      const used = ledger === undefined ? take : usedAt(ledger, level, status);
+      return { charged: link.charged, used, passed: ledger?.passed[level] };
+    }),
+  );
+}
+
 /** Notes what passed by shadows when more was taken. */
 export function notePassed(ledger: LeaseLedger, level: number, amounts: readonly Amount[]): void {
   if (amounts.length === 0) return;
-  const before = ledger.passed[level] ?? [];
-  const others = before.filter(({ limit }) => amounts.every((amount) => amount.limit !== limit));
-  const sums = amounts.map(({ limit, milli }) => ({ limit, milli: milli + sumOf(before, limit) }));
-  ledger.passed[level] = [...others, ...sums];
+  ledger.passed[level] = withPassed(ledger.passed[level], amounts);
 }
 
 /**
@@ -89,7 +101,7 @@ export function chargedOf(
     const left = change === "less" ? before.milli - milli : milli - sumOf(heldAt(ledger, level), limit);
     return { limit, milli: Math.max(0, left) };
   });
-  return amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
+  return notPassed(passed, amounts);
 }
 
 /**
@@ -116,8 +128,22 @@ export function differenceTo(
   return { more, less };
 }
 
+/** Takes out what is given back of each level, at most what is held. `charges`: for each level. */
+export function takeReturns(
+  ledger: LeaseLedger,
+  charges: readonly (readonly Amount[])[],
+): readonly (readonly Holding[])[] {
+  const returns = ledger.held.map((holdings, level) => {
+    // Adjustments that were never charged are dropped before anything is given back: all levels end alike.
+    const due = (charges[level] ?? []).map((amount) => dropPending(ledger, level, amount));
+    return returnsOf(holdings, due);
+  });
+  for (const [level, back] of returns.entries()) ledger.held[level] = without(ledger.held[level] ?? [], back);
+  return returns;
+}
+
 /** Drops an amount from the adjustments that a level was never charged for; what is left of the amount is answered. */
-export function dropPending(ledger: LeaseLedger, level: number, { limit, milli }: Amount): Amount {
+function dropPending(ledger: LeaseLedger, level: number, { limit, milli }: Amount): Amount {
   let left = milli;
   const dropFrom = (amount: Amount): readonly Amount[] => {
     if (amount.limit !== limit) return [amount];

@@ -3,26 +3,26 @@ import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
-import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
+import { type Holding, withTaken } from "../domain/holding.ts";
 import { slotsOf } from "../domain/renew-slots.ts";
 import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { consumedIn } from "./lease-consumed.ts";
 import type { LeaseCore } from "./lease-core.ts";
 import type { LeaseHolds, SlotHolder } from "./lease-holds.ts";
 import {
   chargedOf,
   closed,
+  consumedIn,
   differenceTo,
-  dropPending,
   type LeaseLedger,
   type LeaseStatus,
   ledgerOf,
   notePassed,
   type PendingDebit,
+  takeReturns,
 } from "./lease-ledger.ts";
 import {
   type BucketPosition,
@@ -74,8 +74,9 @@ export abstract class LeaseResource<Measure extends string = string> {
    * is among them if a limit counts it.
    */
   get consumed(): Readonly<Record<string, number>> {
+    const consumed = consumedIn(this.part, this.#ledger, this.core.status);
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
-    return consumedIn(this.part, charged, this.#ledger, this.core.status);
+    return Object.fromEntries(Array.from(consumed, ([measure, milli]) => [measure, (milli / 1000) * charged]));
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
@@ -259,19 +260,9 @@ export abstract class LeaseResource<Measure extends string = string> {
     if (outcome === "applied") return this.#hold(ledger, level, amounts, ticket, askedMs);
     if (outcome === "unknown") {
       ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
-      return this.core.maker.publisher.degraded(
-        link.bucket,
-        "adjustment_not_stored",
-        "an adjustment may not be stored",
-        undefined,
-      );
+      return this.#tellNotStored(level, "an adjustment may not be stored");
     }
-    this.core.maker.publisher.degraded(
-      link.bucket,
-      "adjustment_not_stored",
-      "an adjustment could not be stored",
-      undefined,
-    );
+    this.#tellNotStored(level, "an adjustment could not be stored");
     if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
@@ -356,6 +347,10 @@ export abstract class LeaseResource<Measure extends string = string> {
     else ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
+    this.#tellNotStored(level, reason);
+  }
+
+  #tellNotStored(level: number, reason: string): void {
     this.core.maker.publisher.degraded(this.#linkAt(level).bucket, "adjustment_not_stored", reason, undefined);
   }
 
@@ -363,13 +358,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
     if (charges.every((amounts) => amounts.length === 0)) return;
     while (this.core.holds?.isRenewing()) await this.core.holds.settled();
-    const ledger = this.#openLedger();
-    const returns = ledger.held.map((holdings, level) => {
-      // Adjustments that were never charged are dropped before anything is given back: all levels end alike.
-      const due = (charges[level] ?? []).map((amount) => dropPending(ledger, level, amount));
-      return returnsOf(holdings, due);
-    });
-    for (const [level, back] of returns.entries()) ledger.held[level] = without(ledger.held[level] ?? [], back);
+    const returns = takeReturns(this.#openLedger(), charges);
     this.core.holds?.gaveBack();
     await this.#giveBackHeld(returns, reason);
   }

@@ -24,14 +24,6 @@ export function refuseSlots(
   }
 }
 
-/** The names of what is held of the limits of a level, those on how many are at once first. */
-export function slotsFirst({ limits, isBeyondRates }: LimitSet, own: object): readonly string[] {
-  const names = Object.keys(own);
-  if (!isBeyondRates) return names;
-  const isSlots = (name: string) => limits.some((limit) => limit.name === name && rulesOf(limit).holdsSlots);
-  return names.sort((a, b) => Number(isSlots(b)) - Number(isSlots(a)));
-}
-
 /** Amounts of limits that are no slots: nobody owes slots. */
 export function withoutSlots({ limits, isBeyondRates }: LimitSet, amounts: readonly Amount[]): readonly Amount[] {
   if (!isBeyondRates) return amounts;

@@ -15,13 +15,13 @@ import {
   claimsOf,
   debitsOf,
   heldAt,
-  notPassed,
+  notPassedBy,
   type Share,
   sharesOf,
   without,
   withReturned,
 } from "./ledger.ts";
-import { withPassed } from "./passed.ts";
+import { withPassedBy } from "./passed.ts";
 import { afterRenewals, holdLost, renewalsOf } from "./renewing.ts";
 import { endingWithSlots } from "./slots.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
@@ -122,7 +122,7 @@ class ChangeDraft implements LeaseChange {
     this.key = key?.mark;
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
-    this.#shares = taken.length > 0 ? taken : notPassed(record, debitsOf(record, plan.debits));
+    this.#shares = taken.length > 0 ? taken : notPassedBy(record, debitsOf(record, plan.debits));
     this.#renewals = plan.renewMs === undefined ? [] : renewalsOf(record, plan.renewMs);
     this.moves = taken.length > 0 ? this.#takes() : this.#renewals.length > 0 ? this.#renews() : this.#difference();
   }
@@ -140,7 +140,7 @@ class ChangeDraft implements LeaseChange {
       ...this.#plan.to,
       version: this.version + 1,
       writer: this.writer,
-      resources: withPassed(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
+      resources: withPassedBy(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
       holdings: charge.holdings,
     });
     this.made = { next, charge };

@@ -7,7 +7,7 @@ import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-pl
 import { Charging } from "./charging.ts";
 import { leaseNotStored } from "./errors.ts";
 import { heldAt, without, withReturned } from "./ledger.ts";
-import { withPassed } from "./passed.ts";
+import { withPassedBy } from "./passed.ts";
 import { renewedSlots } from "./renewing.ts";
 import { endingWithSlots, slotsIn } from "./slots.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
@@ -56,7 +56,7 @@ export class ChangesInSteps implements ChangeAttempts {
       ...plan.to,
       version: record.version + 1,
       writer: this.#deps.engine.random.id(),
-      resources: withPassed(withReturned(charge.resources, plan.returns), plan.passes),
+      resources: withPassedBy(withReturned(charge.resources, plan.returns), plan.passes),
       holdings: charge.holdings,
     });
     const reply = await this.#move(next, plan, key?.finishOf(next, charge));

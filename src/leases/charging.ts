@@ -15,7 +15,7 @@ import {
   claimsOf,
   debitsOf,
   heldAt,
-  notPassed,
+  notPassedBy,
   positionsIn,
   type ResourceAmounts,
   type Share,
@@ -87,7 +87,7 @@ export class Charging {
   }
 
   async #debit(record: LeaseRecord, amounts: ResourceAmounts, untold: Untold): Promise<readonly ChargedShare[]> {
-    const shares = notPassed(record, debitsOf(record, amounts));
+    const shares = notPassedBy(record, debitsOf(record, amounts));
     const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts, untold)),

@@ -2,7 +2,7 @@ import type { LeaseRecord, LeaseResourceRecord, OnExpiry, StoredLeaseStatus } fr
 import { measureIn } from "../domain/measures.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Availability } from "../engine/availability.ts";
-import { heldOf } from "./ledger.ts";
+import { consumedIn } from "./ledger.ts";
 import { shadowedOn } from "./passed.ts";
 
 /** A lease as its callers see it. JSON-safe: whole tokens, milliseconds. */
@@ -34,7 +34,7 @@ export interface LeaseView {
 /** A stored lease as it is shown. That its time is up shows once it is written: until then another may yet have ended it. */
 export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
   const { leaseId, entityId, resources, status, expiresAtMs, onExpiry } = record;
-  const held = heldOf(record);
+  const consumed = consumedIn(record);
   const [own] = resources as readonly [LeaseResourceRecord, ...LeaseResourceRecord[]];
   return {
     leaseId,
@@ -42,8 +42,8 @@ export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
     entityId,
     resource: own.resource,
     status,
-    consumed: tokensOf(held[0]),
-    also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, tokensOf(held[i + 1])])),
+    consumed: tokensOf(consumed[0]),
+    also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, tokensOf(consumed[i + 1])])),
     degraded: false,
     overdrawn: own.overdrawn,
     shadowed: shadowedOn(own),

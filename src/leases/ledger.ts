@@ -11,14 +11,15 @@ import {
   withTaken,
 } from "../domain/holding.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
+import { consumedOf, notPassed } from "../domain/lease-consumed.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { levelOfName } from "../domain/level-names.ts";
-import { isHard, type Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
-import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { type BucketPosition, positionsOf } from "../engine/lease-part.ts";
+import { refuseSlots, withoutSlots } from "../engine/slot-amounts.ts";
 import { summed } from "../engine/summed.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
@@ -96,42 +97,21 @@ function checkAlso(
   );
 }
 
-/**
- * What is held by measure, for each resource, in millitokens. Every limit that counts a measure is charged the same: the nearest
- * one tells. A shadow does where no other limit counts the measure.
- */
-export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
-  return resources.map(({ levels }, i) => {
-    const held = new Map<string, number>();
-    const counted = new Set<string>();
-    for (const [level, of] of levels.entries()) {
-      const { limits } = chargedOf(of);
-      const own = new Map<string, number>();
-      for (const holding of holdings) {
-        if (!isSame(holding.at, [i, level])) continue;
-        for (const { limit, milli } of holding.held) own.set(limit, (own.get(limit) ?? 0) + milli);
-      }
-      for (const { limit, milli } of of.passed ?? []) own.set(limit, (own.get(limit) ?? 0) + milli);
-      // Slots that were given back do not say what was charged: where a rate counts the measure, too, that one tells.
-      const slots = new Set(limits.filter(isOfSlots).map(({ name }) => name));
-      for (const [limit, milli] of [...own].sort(([a], [b]) => Number(slots.has(b)) - Number(slots.has(a)))) {
-        const measure = measureIn(limits, limit);
-        const tells = isShadow(limits, limit) ? !held.has(measure) : !counted.has(measure);
-        if (tells) held.set(measure, milli);
-      }
-      for (const limit of limits) if (limit.shadow !== true) counted.add(measureOf(limit));
-    }
-    return held;
-  });
-}
-
-function isShadow(limits: readonly Limit[], name: string): boolean {
-  return limits.some((limit) => limit.name === name && limit.shadow === true);
+/** What is charged by measure, for each resource, in millitokens. */
+export function consumedIn({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
+  return resources.map(({ levels }, i) =>
+    consumedOf(
+      levels.map((level, j) => {
+        const held = holdingsAt(holdings, [i, j]).flatMap((one) => one.held);
+        return { charged: chargedOf(level), used: [...held, ...(level.passed ?? [])], passed: level.passed };
+      }),
+    ),
+  );
 }
 
 /** The differences that lead from what is held to these totals; measures not named stay. */
 export function toTotals(record: LeaseRecord, totals: ResourceAmounts): ResourceAmounts {
-  const held = heldOf(record);
+  const held = consumedIn(record);
   return totals.map((amounts, i) =>
     amounts.map(({ limit, milli }) => ({ limit, milli: milli - (held[i]?.get(limit) ?? 0) })),
   );
@@ -148,11 +128,9 @@ export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
 }
 
 /** The shares without those of limits that the lease passed by. */
-export function notPassed({ resources }: LeaseRecord, shares: readonly Share[]): readonly Share[] {
+export function notPassedBy({ resources }: LeaseRecord, shares: readonly Share[]): readonly Share[] {
   return shares.flatMap(({ at, amounts }) => {
-    const passed = resources[at[0]]?.levels[at[1]]?.passed;
-    if (passed === undefined) return [{ at, amounts }];
-    const due = amounts.filter(({ limit }) => passed.every((one) => one.limit !== limit));
+    const due = notPassed(resources[at[0]]?.levels[at[1]]?.passed, amounts);
     return due.length === 0 ? [] : [{ at, amounts: due }];
   });
 }
@@ -160,24 +138,21 @@ export function notPassed({ resources }: LeaseRecord, shares: readonly Share[]):
 /** What each level is debited. Nobody owes slots. */
 export function debitsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return sharesOf(record, amounts).flatMap(({ at, amounts: due }) => {
-    const limits = limitsAt(record, at);
-    const rates = due.filter(({ limit }) => !limits.some((one) => one.name === limit && isOfSlots(one)));
+    const rates = withoutSlots(limitSet(limitsAt(record, at)), due);
     return rates.length === 0 ? [] : [{ at, amounts: rates }];
   });
 }
 
-/** A hard limit on how many are at once among those that these amounts would be charged to, and its bucket. */
-export function slotsAmong(
-  record: LeaseRecord,
-  amounts: ResourceAmounts,
-): { readonly limit: string; readonly bucket: BucketKey } | undefined {
-  for (const { at, amounts: due } of sharesOf(record, amounts)) {
-    const slots = limitsAt(record, at).find(
-      (one) => isOfSlots(one) && isHard(one) && due.some(({ limit }) => limit === one.name),
+/** Throws where these amounts would be charged to a hard limit on how many are at once. */
+export function refuseSlotsOf(record: LeaseRecord, amounts: ResourceAmounts): void {
+  for (const [i, resource] of record.resources.entries()) {
+    const chain = chainOf(record, resource);
+    const asked = { named: amounts[i] ?? [], requestsMilli: 0 };
+    refuseSlots(
+      chain.map((link) => ({ link })),
+      chain.map(({ charged }) => chargedTo(charged, asked)),
     );
-    if (slots !== undefined) return { limit: slots.name, bucket: bucketAt(record, at).bucket };
   }
-  return undefined;
 }
 
 function limitsAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): readonly Limit[] {
@@ -197,7 +172,7 @@ export function compacted(record: LeaseRecord): LeaseRecord {
 
 /** What is given back of which holdings of a compacted lease, at most what is held. */
 export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly LeaseHolding[] {
-  return notPassed(record, sharesOf(record, amounts)).flatMap(({ at, amounts: due }) =>
+  return notPassedBy(record, sharesOf(record, amounts)).flatMap(({ at, amounts: due }) =>
     returnsOfHoldings(holdingsAt(record.holdings, at), due)
       .filter(({ held }) => held.length > 0)
       .map((one) => ({ at, ...one })),

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { withPassed } from "../domain/lease-consumed.ts";
 import type { LeaseLevel, LeaseResourceRecord } from "../domain/lease-record.ts";
 import { measureIn } from "../domain/measures.ts";
 import { type BucketPosition, nameAt } from "../engine/lease-part.ts";
@@ -25,21 +26,13 @@ export function withMorePassed(
     if (i !== resource) return one;
     return {
       ...one,
-      levels: one.levels.map((old, j) => (j === level ? { ...old, passed: added(old, amounts) } : old)),
+      levels: one.levels.map((old, j) => (j === level ? { ...old, passed: withPassed(old.passed, amounts) } : old)),
     };
   });
 }
 
-function added({ passed = [] }: LeaseLevel, amounts: readonly Amount[]): readonly Amount[] {
-  const others = passed.filter(({ limit }) => amounts.every((amount) => amount.limit !== limit));
-  const sums = amounts.map(({ limit, milli }) => {
-    return { limit, milli: milli + (passed.find((one) => one.limit === limit)?.milli ?? 0) };
-  });
-  return [...others, ...sums];
-}
-
 /** The lease after a change by measure, less where that is negative; "none": it is rolled back. */
-export function withPassed(
+export function withPassedBy(
   resources: readonly LeaseResourceRecord[],
   change: ResourceAmounts | "none" | undefined,
 ): readonly LeaseResourceRecord[] {

@@ -5,7 +5,6 @@ import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import { adjustOfSlots } from "../domain/slot-errors.ts";
 import { LeaseWrites } from "../engine/lease-writes.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
@@ -35,7 +34,7 @@ import {
   type SettleRequest,
 } from "./lease-request.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
-import { allOf, amountsOf, type ResourceAmounts, returnsOf, slotsAmong, toTotals } from "./ledger.ts";
+import { allOf, amountsOf, type ResourceAmounts, refuseSlotsOf, returnsOf, toTotals } from "./ledger.ts";
 import { OncePerKey } from "./once.ts";
 import { slotsBack, withoutSlots } from "./slots.ts";
 import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
@@ -139,8 +138,7 @@ export class StoredLeases {
     return this.#keyed({ leaseId, key, asks: { adjust: delta, also } }, (record) => {
       requireOpen(record);
       const plan = byDifference(record, amountsOf(record, { own: delta, also }, "adjust"));
-      const slots = slotsAmong(record, plan.debits);
-      if (slots !== undefined) throw adjustOfSlots(slots.limit, slots.bucket);
+      refuseSlotsOf(record, plan.debits);
       return plan;
     });
   }
