@@ -1,7 +1,7 @@
+import type { ServerTime } from "../clock/server-time.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
-import type { ServerTime } from "./clock/server-time.ts";
 import type { ConfigReadings } from "./config/config-readings.ts";
 import type { Dialect } from "./item/dialect.ts";
 

@@ -1,3 +1,4 @@
+import type { Stamp } from "../clock/disciplined-clock.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
@@ -13,7 +14,6 @@ import type {
   TransactionAnswer,
   Undecided,
 } from "../ports/item-store.ts";
-import type { Stamp } from "../protocol/clock/disciplined-clock.ts";
 import { checkTransaction, checkWrite } from "./conditional-write.ts";
 import type { SeededRandom } from "./random.ts";
 

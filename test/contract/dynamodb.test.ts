@@ -4,7 +4,7 @@ import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
 import { describeSuite } from "../../src/testing/contract.ts";
 import { suiteOn } from "../../src/testing/contract-kit.ts";
 import { atDepth } from "../depth.ts";

@@ -9,9 +9,9 @@ import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { TestedNamespace } from "../../src/testing/contract-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { DisciplinedClock } from "../../src/clock/disciplined-clock.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { DisciplinedClock } from "../../src/protocol/clock/disciplined-clock.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { assembled, type BucketState } from "../../src/domain/bucket-state.ts";
 import type { Limit } from "../../src/domain/limit.ts";
@@ -6,7 +7,6 @@ import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-
 import type { LimitState } from "../../src/domain/limit-state.ts";
 import type { Item, ItemKey, ItemValue } from "../../src/ports/item-store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
-import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";
 import { type Image, readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../../src/protocol/item/dialect.ts";

@@ -1,10 +1,10 @@
+import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { findLimit } from "../../src/domain/bucket-state.ts";
 import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
 import { Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemStore } from "../../src/ports/item-store.ts";
-import { TRUSTED_CLOCK } from "../../src/protocol/clock/server-time.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import { slicesIn } from "../../src/protocol/item/stored-slices.ts";
 import type { ConditionalLine } from "../../src/testing/conditional-line.ts";

@@ -1,4 +1,4 @@
-import { DisciplinedClock, type Stamp } from "../../src/protocol/clock/disciplined-clock.ts";
+import { DisciplinedClock, type Stamp } from "../../src/clock/disciplined-clock.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock, SkewedClock } from "../../src/testing/simulated-clock.ts";
 import type { MachineClock } from "./connection.ts";

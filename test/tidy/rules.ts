@@ -21,19 +21,20 @@ const ROWS: Readonly<Record<string, Row>> = {
   bucket: { folders: [], packages: [] },
   domain: { folders: ["bucket"], packages: [] },
   ports: { folders: ["domain"], packages: [] },
+  clock: { folders: ["bucket", "ports"], packages: [] },
   engine: { folders: ["bucket", "domain", "ports"], packages: [] },
-  protocol: { folders: ["bucket", "domain", "ports"], packages: [] },
+  protocol: { folders: ["bucket", "domain", "ports", "clock"], packages: [] },
   stored: { folders: ["bucket", "domain", "ports"], packages: [] },
   straight: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   records: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: [] },
   "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   "adapters/dynamodb": {
-    folders: ["bucket", "domain", "ports", "protocol", "stored"],
+    folders: ["bucket", "domain", "ports", "clock", "protocol", "stored"],
     packages: ["@aws-sdk/*", "undici", "node:*"],
   },
   "adapters/postgres": {
-    folders: ["bucket", "domain", "ports", "stored", "straight", "records", "protocol"],
+    folders: ["bucket", "domain", "ports", "clock", "stored", "straight", "records"],
     packages: ["pg", "node:*"],
   },
   "adapters/system": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
@@ -52,7 +53,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["domain", "ports", "engine", "manifest"],
     packages: ["node:*"],
   },
-  migrate: { folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
+  migrate: { folders: ["bucket", "domain", "ports", "clock", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
   server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   // Its types are those of the library; at run time it needs the errors and names of the domain, streams that are tracked, and `fetch`.
   client: { folders: ["domain", "engine/track.ts"], packages: [], types: ["engine", "leases", "ports"] },
@@ -76,7 +77,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   cli: { folders: ["*"], packages: ["*"] },
   testing: {
-    folders: ["bucket", "domain", "ports", "protocol", "stored", "straight", "records", "adapters/memory"],
+    folders: ["bucket", "domain", "ports", "clock", "protocol", "stored", "straight", "records", "adapters/memory"],
     packages: ["node:*"],
   },
   entry: { folders: ["*"], packages: ["*"] },
@@ -161,7 +162,7 @@ function* ambientProblems(path: string, folder: string, code: string): Iterable<
   if (folder === "bucket" && /\bDate\b/.test(code)) yield refuse("Date", "bucket/ knows only the numbers it is given");
   if (folder === "bucket" && /\bprocess\b/.test(code)) yield refuse("process", "bucket/ is pure arithmetic");
   if (
-    ["engine", "protocol", "stored", "records", "leases"].includes(folder) &&
+    ["clock", "engine", "protocol", "stored", "records", "leases"].includes(folder) &&
     /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)
   ) {
     yield refuse("ambient time", `${folder}/ has a Clock port for it`);

@@ -1,7 +1,7 @@
+import { DisciplinedClock, type Stamp } from "../../clock/disciplined-clock.ts";
+import { type ServerTime, TRUSTED_CLOCK } from "../../clock/server-time.ts";
 import { LimiterError, ValidationError } from "../../domain/errors.ts";
 import type { Clock } from "../../ports/system.ts";
-import { DisciplinedClock, type Stamp } from "../../protocol/clock/disciplined-clock.ts";
-import { type ServerTime, TRUSTED_CLOCK } from "../../protocol/clock/server-time.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";
 import { shownAddress } from "./endpoint.ts";

@@ -1,10 +1,10 @@
+import type { ServerTime } from "../../clock/server-time.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
 import type { BucketStore, Claim, TakeContext, TakeReply } from "../../ports/bucket-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
-import type { ServerTime } from "../../protocol/clock/server-time.ts";
 import { ConfigReadings } from "../../protocol/config/config-readings.ts";
 import { OWN } from "../../protocol/item/dialect.ts";
 import { SHARED } from "../../protocol/shared/dialect.ts";

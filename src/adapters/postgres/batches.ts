@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { DisciplinedClock } from "../../clock/disciplined-clock.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { LimiterError } from "../../domain/errors.ts";
@@ -15,7 +16,6 @@ import type {
   VersionedRow,
 } from "../../ports/batch-store.ts";
 import type { BucketOwner } from "../../ports/bucket-store.ts";
-import type { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
 import { leftRows, replyOf, rowJson, TAKE_TEXT, takeValues, texts } from "./batch-text.ts";
 import { BUCKET_JSON, type BucketJson, rowOfJson } from "./bucket-json.ts";

@@ -1,10 +1,10 @@
+import { DisciplinedClock } from "../../clock/disciplined-clock.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import type { Retention } from "../../domain/retention.ts";
 import type { LeaseForm } from "../../ports/lease-form.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Clock, Digest, Random, Turns } from "../../ports/system.ts";
-import { DisciplinedClock } from "../../protocol/clock/disciplined-clock.ts";
 import { RecordConfig } from "../../records/config.ts";
 import type { LeasesByTakes } from "../../records/leases.ts";
 import { ensureDefault, RecordNamespaces } from "../../records/namespaces.ts";

@@ -1,3 +1,4 @@
+import type { ServerTime } from "../../clock/server-time.ts";
 import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
@@ -5,7 +6,6 @@ import type { Floor } from "../../domain/floor.ts";
 import type { SlotPin } from "../../domain/give-back.ts";
 import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
-import type { ServerTime } from "../clock/server-time.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
 import type { Sides } from "./passed.ts";
 

@@ -1,5 +1,5 @@
-import { divCeil } from "../../bucket/integers.ts";
-import type { Clock } from "../../ports/system.ts";
+import { divCeil } from "../bucket/integers.ts";
+import type { Clock } from "../ports/system.ts";
 import { type ClockBounds, correctedMs, latestMs, observed } from "./clock-bounds.ts";
 
 /** Both clocks of the machine, read together. */

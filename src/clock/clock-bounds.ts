@@ -1,4 +1,4 @@
-import { divCeil } from "../../bucket/integers.ts";
+import { divCeil } from "../bucket/integers.ts";
 
 /**
  * What is known of the server's time: server time minus this machine's steady time, in whole ms, lies between

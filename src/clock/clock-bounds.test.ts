@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { magnitude } from "../../../test/limits/arbitraries.ts";
+import { magnitude } from "../../test/limits/arbitraries.ts";
 import { type ClockBounds, correctedMs, latestMs, type Observation, observed } from "./clock-bounds.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { magnitude } from "../../../test/limits/arbitraries.ts";
-import { SimulatedClock } from "../../testing/simulated-clock.ts";
+import { magnitude } from "../../test/limits/arbitraries.ts";
+import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { DisciplinedClock, type Stamp } from "./disciplined-clock.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
