@@ -8,7 +8,7 @@ import { shown } from "./names.ts";
 export class KnownNames<Options> {
   readonly #names: ReadonlySet<string>;
 
-  constructor(names: { readonly [Name in keyof Required<Options>]: true }) {
+  constructor(names: { readonly [Name in keyof Required<Options>]: unknown }) {
     this.#names = new Set(Object.keys(names));
   }
 

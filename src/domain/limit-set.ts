@@ -2,6 +2,7 @@ import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
 import { isBeyondRates } from "./beyond-rates.ts";
 import { lastNumberOf } from "./change-number.ts";
+import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import { REQUESTS } from "./measures.ts";
@@ -107,24 +108,14 @@ const bareOrigins = new WeakMap<SetOrigin, SetOrigin>();
 const NO_CHANGES: readonly LimitsFrom[] = Object.freeze([]);
 
 // Checked limits have their fields in one order, so their text is the same for the same limit.
-function signatureOf({
-  name,
-  counts,
-  capacity,
-  refillAmount,
-  refillPeriodMs,
-  soft,
-  shadow,
-  schedule,
-  notifyAt,
-  ...limit
-}: Limit): string {
+function signatureOf(limit: Limit): string {
+  const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
   const measure = counts === undefined ? "" : `:${counts}`;
   const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
   const tells = notifyAt === undefined ? "" : `!${notifyAt.join("/")}`;
   const mode = shadow ? "shadow" : soft;
   if (mode === undefined && schedule === undefined && formOf(limit) === undefined) return plain + tells;
-  const fields = FORMS.map(({ field }) => limit[field] ?? 0);
+  const fields = (Object.keys(FORMS) as (keyof KindFields)[]).map((field) => limit[field] ?? 0);
   // Signatures are stored with buckets: a kind that came later stands only in those of its own limits.
   while (fields.length > FIELDS_FIRST && fields.at(-1) === 0) fields.pop();
   return plain + JSON.stringify([mode ?? 0, schedule ?? 0, ...fields]) + tells;

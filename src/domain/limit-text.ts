@@ -1,15 +1,17 @@
 import { amountOfText } from "./amount-text.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
-import type { KindText } from "./kinds/kind.ts";
+import { given } from "./given.ts";
+import type { KindFields } from "./kinds/kind.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
-import { type Limit, limitMakers } from "./limit.ts";
+import { checkLimit, type Limit, zoneOf } from "./limit.ts";
+import type { CommonFields, FieldText } from "./limit-field.ts";
 import { notifyAtOf } from "./limit-numbers.ts";
 import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";
-import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
@@ -28,22 +30,21 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   const slots = terms.includes(HOLD_MARK) ? checked(spec, slotsOfText(terms)) : undefined;
   const base: Terms =
     slots ?? (terms.startsWith(MONEY_MARK) ? moneyIn(spec, terms, said) : (checked(spec, termsOf(terms)) as Terms));
-  const tz = said.tz ?? TZ_DEFAULT;
-  const kinds = TEXTS.filter(({ word }) => said.own.has(word));
-  const [fields] = kinds.map(({ word, read }) => read(said.own.get(word) ?? "", tz));
-  if (typeof fields === "string") throw invalid(spec, fields);
+  const [tz = TZ_DEFAULT] = said.get("tz") ?? [];
+  const kinds = TEXTS.filter(({ word }) => said.has(word));
+  const [kind] = kinds;
+  const fields = kind && checked(spec, kind.read(said.get(kind.word)?.[0] ?? "", tz));
   const isQuota = kinds.length > 0;
-  if (slots !== undefined && isQuota) {
-    const [{ word }] = kinds as [KindText];
+  if (slots !== undefined && kind !== undefined) {
     throw invalid(
       spec,
-      `it has ${HOLD_MARK} and ${word}=; slots are free when they are given back, not by a reset: give one`,
+      `it has ${HOLD_MARK} and ${kind.word}=; slots are free when they are given back, not by a reset: give one`,
     );
   }
   if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
     throw invalid(spec, `a quota (${wordList(TEXTS)}) has neither period nor burst; give its capacity alone`);
   }
-  if (said.tz !== undefined && !kinds.some(({ hasZone }) => hasZone) && said.windows.length === 0) {
+  if (said.has("tz") && !kinds.some(({ hasZone }) => hasZone) && !said.has("when")) {
     throw invalid(spec, "tz= is the zone of reset= and when=, and neither is given; give one, or leave it out");
   }
   if (kinds.length > 1) {
@@ -53,23 +54,20 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
       `it has ${one}= and ${other}=; a quota resets by the calendar or after its first use, not both: give one`,
     );
   }
-  const schedule = said.windows.map((window) =>
-    windowOf(spec, window, { hasRate: !isQuota && slots === undefined, tz }),
+  const refills = !isQuota && slots === undefined;
+  const schedule = (said.get("when") ?? []).map((window) => windowOf(spec, window, { hasRate: refills, tz }));
+  const common = [...FLAG_TEXTS, ...VALUE_TEXTS].map(({ word, read }) =>
+    (said.get(word) ?? []).map((value) => checked(spec, read(value, tz))),
   );
-  // What a limit of any kind may have.
-  const options = {
-    ...(said.counts === undefined ? {} : { counts: said.counts }),
-    ...(said.soft ? { soft: true } : {}),
-    ...(said.shadow ? { shadow: true } : {}),
-    ...(schedule.length === 0 ? {} : { schedule }),
-    ...(said.notify === undefined ? {} : { notifyAt: percentsIn(spec, said.notify) }),
-  };
-  const make = limitMakers(calendar);
-  if (slots !== undefined) return make.concurrent(name, slots.amount, { holdMs: slots.holdMs, ...options });
-  // The one field that is there, whichever it is.
-  if (fields !== undefined) return make.quota(name, base.amount, { ...(fields as { reset: Reset }), ...options });
   const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
-  return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...options });
+  const limit = {
+    name,
+    ...(refills
+      ? { capacity: burst, refillAmount: amount, refillPeriodMs }
+      : { capacity: amount, refillAmount: 0, refillPeriodMs: 1_000 }),
+    ...given({ schedule: schedule.length === 0 ? undefined : schedule, holdMs: slots?.holdMs }),
+  };
+  return checkLimit(Object.assign(limit, fields, ...common.flat()), calendar);
 }
 
 /** `rpm:1000/min:1500,soft`. */
@@ -79,100 +77,79 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { counts, capacity, refillAmount, refillPeriodMs, holdMs, soft, shadow, schedule = [], notifyAt } = limit;
-  const form = formOf(limit);
-  const isQuota = form !== undefined;
+  const { capacity, refillAmount, refillPeriodMs, holdMs, schedule = [] } = limit;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
   const quotaText = isMoney(limit.name) ? moneyText : amountText;
   const period = isMoney(limit.name) ? periodOfMoney(limit) : undefined;
   const terms =
     holdMs !== undefined
       ? slotsText(capacity, holdMs)
-      : isQuota
+      : formOf(limit) !== undefined
         ? `${quotaText(capacity)}${period === undefined ? "" : `/${period}`}`
         : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
-  const tz = form?.zone(limit) ?? schedule[0]?.tz ?? TZ_DEFAULT;
+  const tz = zoneOf(limit) ?? TZ_DEFAULT;
   return [
     terms,
-    ...(soft ? ["soft"] : []),
-    ...(shadow ? ["shadow"] : []),
-    ...TEXTS.flatMap(({ word, written }) => {
-      const value = written(limit);
-      return value === undefined || period !== undefined ? [] : [`${word}=${value}`];
-    }),
+    ...FLAG_TEXTS.flatMap((text) => (text.written(limit) === undefined ? [] : [text.word])),
+    ...(period === undefined ? TEXTS.flatMap((text) => valueText(text, limit)) : []),
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
-    ...(counts === undefined ? [] : [`counts=${counts}`]),
-    ...(notifyAt === undefined ? [] : [`notify=${notifyAt.join("/")}`]),
+    ...VALUE_TEXTS.flatMap((text) => valueText(text, limit)),
   ].join(",");
 }
 
-/** Words of a limit's text that take a value. */
-export const LIMIT_WORDS: readonly string[] = [...TEXTS.map(({ word }) => word), "when", "tz", "counts", "notify"];
-
-const WORDS_REMEDY = `any of soft, shadow, ${LIMIT_WORDS.map((word) => `${word}=`).join(", ")}`;
-
-/** A comma begins a word only before one of the words: a cron may have commas. */
-const WORD_BEGINS = new RegExp(`,\\s*(?=(?:soft|shadow)\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
-
-interface Words {
-  soft: boolean;
-  shadow: boolean;
-  tz?: string;
-  counts?: string;
-  notify?: string;
-  readonly windows: string[];
-  /** Words that only limits of one kind have. */
-  readonly own: Map<string, string>;
+function valueText({ word, written }: FieldText<CommonFields & KindFields>, limit: Limit): readonly string[] {
+  const value = written(limit);
+  return value === undefined ? [] : [`${word}=${value}`];
 }
 
+/** The fields that any limit may have, but for its schedule, as people write them: those that are a word alone stand first. */
+const FLAG_TEXTS: readonly FieldText<CommonFields>[] = [
+  { word: "soft", read: () => ({ soft: true }), written: ({ soft }) => (soft ? "" : undefined) },
+  { word: "shadow", read: () => ({ shadow: true }), written: ({ shadow }) => (shadow ? "" : undefined) },
+];
+const VALUE_TEXTS: readonly FieldText<CommonFields>[] = [
+  { word: "counts", read: (counts) => ({ counts }), written: ({ counts }) => counts },
+  {
+    word: "notify",
+    read: (text) => {
+      const notifyAt = notifyAtOf(text, "/");
+      if (notifyAt !== undefined) return { notifyAt };
+      return `notify=${text} must be one to four rising percentages from 1 to 100; give notify=80/95`;
+    },
+    written: ({ notifyAt }) => notifyAt?.join("/"),
+  },
+];
+
+/** Words of a limit's text that take a value. */
+export const LIMIT_WORDS: readonly string[] = [...TEXTS, { word: "when" }, { word: "tz" }, ...VALUE_TEXTS].map(
+  ({ word }) => word,
+);
+
+const FLAGS = FLAG_TEXTS.map(({ word }) => word);
+const WORDS_REMEDY = `any of ${[...FLAGS, ...LIMIT_WORDS.map((word) => `${word}=`)].join(", ")}`;
+
+/** A comma begins a word only before one of the words: a cron may have commas. */
+const WORD_BEGINS = new RegExp(`,\\s*(?=(?:${FLAGS.join("|")})\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
+
+/** The values of each word that is there: one, but for windows. */
+type Words = Map<string, string[]>;
+
 function wordsIn(spec: string, words: readonly string[]): Words {
-  const said: Words = { soft: false, shadow: false, windows: [], own: new Map() };
-  const once = (known: unknown, word: string) => {
-    if (known !== undefined && known !== false) throw invalid(spec, `${word} is given twice; give it once`);
-  };
+  const said: Words = new Map();
   for (const word of words) {
     const at = word.indexOf("=");
-    const value = word.slice(at + 1).trim();
+    const value = at < 0 ? "" : word.slice(at + 1).trim();
     const key = at < 0 ? word.trim() : word.slice(0, at);
     const comma = at < 0 ? key.indexOf(",") : -1;
     if (comma >= 0) throw invalid(spec, `"${key.slice(comma)}" is left over; give ${WORDS_REMEDY}`);
-    switch (key) {
-      case "soft":
-        once(said.soft, "soft");
-        said.soft = true;
-        break;
-      case "shadow":
-        once(said.shadow, "shadow");
-        said.shadow = true;
-        break;
-      case "tz":
-        once(said.tz, "tz=");
-        said.tz = value;
-        break;
-      case "counts":
-        once(said.counts, "counts=");
-        said.counts = value;
-        break;
-      case "notify":
-        once(said.notify, "notify=");
-        said.notify = value;
-        break;
-      case "when":
-        said.windows.push(value);
-        break;
-      default:
-        once(said.own.get(key), `${key}=`);
-        said.own.set(key, value);
+    const before = said.get(key);
+    if (before !== undefined && key !== "when") {
+      throw invalid(spec, `${key}${at < 0 ? "" : "="} is given twice; give it once`);
     }
+    said.set(key, [...(before ?? []), value]);
   }
   return said;
-}
-
-function percentsIn(spec: string, text: string): readonly number[] {
-  const percents = notifyAtOf(text, "/");
-  if (percents !== undefined) return percents;
-  throw invalid(spec, `notify=${text} must be one to four rising percentages from 1 to 100; give notify=80/95`);
 }
 
 function wordList(words: readonly { readonly word: string }[]): string {
@@ -195,13 +172,13 @@ interface WindowTerms {
 }
 
 /** What money says. A period of it is the reset of a quota, as if it were written as the word. */
-function moneyIn(spec: string, text: string, { own }: Words): Terms {
+function moneyIn(spec: string, text: string, said: Words): Terms {
   const money = checked(spec, moneyOfText(text));
-  const [word] = own.keys();
+  const word = [...said.keys()].find((key) => TEXTS.some((each) => each.word === key));
   if (money.reset === undefined && word === undefined) throw invalid(spec, MONEY_ALONE);
   if (money.reset !== undefined) {
     if (word !== undefined) throw invalid(spec, `it has a period after the amount, and ${word}=; give one`);
-    own.set("reset", money.reset);
+    said.set("reset", [money.reset]);
   }
   return { amount: money.amount };
 }
@@ -220,11 +197,7 @@ function termsOf(text: string, kept?: typeof AS_OUTSIDE): WindowTerms | string {
   }
   const burst = most === undefined ? undefined : amountOf(most);
   if (most !== undefined && burst === undefined) return amountProblem("burst", most);
-  return {
-    amount,
-    ...(period === undefined ? {} : { periodMs: period }),
-    ...(burst === undefined ? {} : { burst }),
-  };
+  return { amount, ...given({ periodMs: period, burst }) };
 }
 
 function amountProblem(what: string, text: string): string {
@@ -266,7 +239,7 @@ function windowOf(
     ...{ cron, tz },
     ...(!hasRate || amount === AS_OUTSIDE ? {} : { refillAmount: amount }),
     ...(burst === AS_OUTSIDE ? {} : { capacity: burst }),
-    ...(refillPeriodMs === undefined ? {} : { refillPeriodMs }),
+    ...given({ refillPeriodMs }),
   };
 }
 

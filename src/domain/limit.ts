@@ -3,14 +3,15 @@ import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { checkSlots, HOLD_DEFAULT_MS, refusedAsLimit } from "./kinds/concurrent.ts";
 import type { KindFields } from "./kinds/kind.ts";
-import { FORMS, formOf } from "./kinds/table.ts";
+import { FORMS, formOf, ownFieldsOf } from "./kinds/table.ts";
 import { KnownNames } from "./known-names.ts";
-import { checkNotifyAt, PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import { COMMON_CHECKS, invalidLimit } from "./limit-checks.ts";
+import type { CheckedLimit, CommonFields } from "./limit-field.ts";
+import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions } from "./limit-options.ts";
-import { checkLimitName, checkMeasure, shown } from "./names.ts";
+import { checkLimitName, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
-import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
-import { checkSchedule } from "./schedule-check.ts";
+import { effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
 
 export type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions };
 export { PERIOD_MAX_MS, TOKENS_MAX };
@@ -23,25 +24,17 @@ const LIMITS_MAX = 16;
  * `capacity`), or it is a quota that resets, by the calendar or some time after its first use (`refillAmount` is 0). Or it
  * says how many are at once (`holdMs`): `capacity` are slots, each held until it is given back or its time is up. A plain, frozen value that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and the other makers.
  */
-export interface Limit<Name extends string = string, Measure extends string = Name> extends KindFields {
+export interface Limit<Name extends string = string, Measure extends string = Name>
+  extends CommonFields<Measure>,
+    KindFields {
   /** Its name, once in a bucket. */
   readonly name: Name;
-  /** The measure that it counts. Absent: the measure of its own name. */
-  readonly counts?: Measure;
   /** The most it holds, in whole tokens. */
   readonly capacity: number;
   /** Whole tokens that drip in over a period; 0 for a quota and for a limit on how many are at once. */
   readonly refillAmount: number;
   /** The period, in ms: whole seconds. */
   readonly refillPeriodMs: number;
-  /** It measures and never refuses: it may go into debt. */
-  readonly soft?: true;
-  /** It decides like a hard limit and never refuses: what would not have fitted is counted, and not taken. */
-  readonly shadow?: true;
-  /** Windows with another capacity or rate. The first window that matches counts. */
-  readonly schedule?: readonly ScheduleEntry[];
-  /** Percentages of the capacity, rising: when so much of it is used, a `ThresholdEvent` tells it. */
-  readonly notifyAt?: readonly number[];
 }
 
 /**
@@ -69,23 +62,17 @@ type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly resetAfterMs?: number | undefined;
 };
 
-const RATE_OPTIONS = new KnownNames<RateOptions>({
-  ...{ burst: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
-});
+const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, ...COMMON_CHECKS });
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
+  ...COMMON_CHECKS,
 });
-const QUOTA_OPTIONS = new KnownNames<Quota>({
-  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
-});
-const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({
-  ...{ holdMs: true, counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
-});
+const QUOTA_OPTIONS = new KnownNames<Quota>({ reset: true, resetAfterMs: true, ...COMMON_CHECKS });
+const CONCURRENT_OPTIONS = new KnownNames<ConcurrentOptions>({ holdMs: true, ...COMMON_CHECKS });
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ counts: true, soft: true, shadow: true, schedule: true, notifyAt: true },
-  ...{ reset: true, resetAfterMs: true, holdMs: true },
+  ...COMMON_CHECKS,
+  ...FORMS,
 });
 
 /** Makes a limit of so many tokens a period, and at most `burst` at once. */
@@ -140,7 +127,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     ): Limit<Name, Measure> {
       const { burst, ...kind } = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
       return checkLimit(
-        { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...ofKind(kind) },
+        { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...asGiven(kind) },
         calendar,
       );
     };
@@ -152,7 +139,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     custom: (name, terms) => {
       const known = CUSTOM_TERMS.check(terms ?? ({} as CustomTerms), `Limit ${shown(name)}: the terms`);
       const { capacity, refillAmount, refillPeriodMs, ...kind } = known;
-      return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
+      return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...asGiven(kind) }, calendar);
     },
     quota<const Name extends string, const Measure extends string = Name>(
       name: Name,
@@ -161,17 +148,12 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     ): Limit<Name, Measure> {
       const known: Quota<Measure> =
         options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
-      const { reset, resetAfterMs, ...kind } = known;
-      const when = {
-        // A name becomes its cron where the limit is checked.
-        ...(reset === undefined ? {} : { reset: reset as Reset }),
-        ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
-      };
+      const { reset, resetAfterMs } = known;
       if (reset === undefined && resetAfterMs === undefined) {
-        throw invalid(name, 'a quota needs a reset; give reset: "monthly", reset: { cron, tz } or resetAfterMs');
+        throw invalidLimit(name, 'a quota needs a reset; give reset: "monthly", reset: { cron, tz } or resetAfterMs');
       }
       return checkLimit(
-        { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...when, ...ofKind(kind) },
+        { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...asGiven(known) },
         calendar,
       );
     },
@@ -184,7 +166,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
         CONCURRENT_OPTIONS.check(options, `Limit ${shown(name)}: the options`),
       );
       return checkLimit(
-        { name, capacity: slots, refillAmount: 0, refillPeriodMs: 1_000, holdMs, ...ofKind(kind) },
+        { name, capacity: slots, refillAmount: 0, refillPeriodMs: 1_000, holdMs, ...asGiven(kind) },
         calendar,
       );
     },
@@ -205,7 +187,7 @@ export function isMade(limit: unknown): boolean {
 }
 
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
-function checkLimit<Name extends string, Measure extends string>(
+export function checkLimit<Name extends string, Measure extends string>(
   limit: Limit<Name, Measure>,
   calendar: CronCheck,
 ): Limit<Name, Measure> {
@@ -219,46 +201,31 @@ function checkLimit<Name extends string, Measure extends string>(
   LIMIT.check(limit, `Limit "${name}"`);
   const capacity = wholeTokens(name, "capacity", limit.capacity, 1);
   const refillPeriodMs = wholeSecondsMs(name, "refillPeriodMs", limit.refillPeriodMs);
-  const forms = FORMS.filter(({ field }) => limit[field] !== undefined);
-  const [fields] = forms.map((form) => form.checked(name, limit, calendar));
-  if (forms.length > 1) {
-    throw invalid(name, `it has ${forms.map(({ field }) => field).join(" and ")}; give one of them`);
-  }
+  const own = ownFieldsOf(limit);
+  const [fields] = own.map((field) => ({ [field]: FORMS[field].checked(name, limit[field], calendar) }));
+  if (own.length > 1) throw invalidLimit(name, `it has ${own.join(" and ")}; give one of them`);
   const resets = fields !== undefined;
   const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount, resets ? 0 : 1);
-  const most = forms[0]?.most ?? TOKENS_MAX;
   if (limit.holdMs !== undefined) checkSlots(limit);
   else if (resets && refillAmount !== 0) {
-    throw invalid(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
+    throw invalidLimit(name, `it has a reset and refillAmount ${refillAmount}; a limit refills or resets, not both`);
   }
-  for (const field of ["soft", "shadow"] as const) {
-    const value: unknown = limit[field];
-    if (value === undefined || typeof value === "boolean") continue;
-    throw invalid(name, `${field} is ${shown(value)}; give true or false`);
-  }
-  if (limit.soft && limit.shadow) {
-    throw invalid(
-      name,
-      "it is soft and shadow; soft goes into debt by what does not fit, shadow leaves it out: give one of them",
-    );
-  }
-  if (limit.counts !== undefined) checkMeasure(limit.counts);
   // Nothing drips into what resets: its period means nothing, and is the same for all.
   const base = { name, capacity, refillAmount, refillPeriodMs: resets ? 1_000 : refillPeriodMs };
-  const schedule =
-    limit.schedule === undefined ? undefined : checkSchedule({ ...base, most }, limit.schedule, resets, calendar);
-  const notifyAt = limit.notifyAt === undefined ? undefined : checkNotifyAt(name, limit.notifyAt);
-  const made = Object.freeze({
-    ...base,
-    ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
-    ...(limit.soft ? { soft: true as const } : {}),
-    ...(limit.shadow ? { shadow: true as const } : {}),
-    ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
-    ...(notifyAt === undefined ? {} : { notifyAt }),
-    ...fields,
-  });
+  const most = formOf(limit)?.most ?? TOKENS_MAX;
+  const common = commonFields(limit, { ...base, most, resets, isSoft: limit.soft === true, calendar });
+  const made = Object.freeze({ ...base, ...(common as CommonFields<Measure>), ...fields });
   MADE.add(made);
   return made;
+}
+
+function commonFields(limit: Limit, checked: CheckedLimit): CommonFields {
+  const fields: Record<string, unknown> = {};
+  for (const field of Object.keys(COMMON_CHECKS) as (keyof CommonFields)[]) {
+    const value = limit[field] === undefined ? undefined : COMMON_CHECKS[field](limit[field], checked);
+    if (value !== undefined) fields[field] = value;
+  }
+  return fields;
 }
 
 /** A list of limits, each checked, no name twice, in the order given. Empty is refused: it would mean "no limit at all". */
@@ -324,12 +291,17 @@ export function capacityMaxMilli(limit: Limit): number {
   return most;
 }
 
+/** The zone that a limit goes by; undefined where it asks no calendar. Limits of one bucket have one between them. */
+export function zoneOf(limit: Limit): string | undefined {
+  return formOf(limit)?.zone?.(limit) ?? (limit.schedule && (limit.schedule[0]?.tz ?? TZ_DEFAULT));
+}
+
 // Limits of one bucket are stored with one zone between them.
 function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
   const zones = new Set(
     limits.flatMap((limit) => [
       ...(limit.schedule ?? []).map(({ tz }) => tz ?? TZ_DEFAULT),
-      ...[formOf(limit)?.zone(limit) ?? []].flat(),
+      ...[formOf(limit)?.zone?.(limit) ?? []].flat(),
     ]),
   );
   if (zones.size <= 1) return undefined;
@@ -339,23 +311,7 @@ function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
   );
 }
 
-function ofKind<Measure extends string>({
-  counts,
-  soft,
-  shadow,
-  schedule,
-  notifyAt,
-}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "shadow" | "schedule" | "notifyAt"> {
-  // A wrong value stays, for the check to see it.
-  return {
-    ...(counts === undefined ? {} : { counts }),
-    ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
-    ...(shadow === undefined || shadow === false ? {} : { shadow: shadow as true }),
-    ...(schedule === undefined ? {} : { schedule }),
-    ...(notifyAt === undefined ? {} : { notifyAt }),
-  };
-}
-
-function invalid(name: unknown, what: string): ValidationError {
-  return new ValidationError("limit_invalid", `Limit ${shown(name)}: ${what}.`);
+/** Options of a maker as fields of the limit: what is wrong with them the check will see. */
+function asGiven<Measure extends string>(options: Quota<Measure>): CommonFields<Measure> & KindFields {
+  return options as CommonFields<Measure> & KindFields;
 }

@@ -1,8 +1,10 @@
+import { canonical } from "./canonical.ts";
 import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "./config.ts";
 import type { Entity } from "./entity.ts";
-import { FORMS, formOf } from "./kinds/table.ts";
+import { formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import type { Plan } from "./plan.ts";
+import { TZ_DEFAULT } from "./schedule.ts";
 
 /**
  * One thing that a manifest declares and owns: the limits or totals of a level, its access, its cascade, an entity, a
@@ -196,30 +198,15 @@ function isLimits(value: object): value is readonly Limit[] {
   return Array.isArray(value);
 }
 
-// The period of a quota means nothing: nothing drips in it.
-function plainLimit({
-  name,
-  counts,
-  capacity,
-  refillAmount,
-  refillPeriodMs,
-  soft,
-  shadow,
-  schedule,
-  notifyAt,
-  ...limit
-}: Limit): string {
-  const windows = (schedule ?? []).map((entry) => [
-    ...[entry.cron, entry.tz ?? "UTC", entry.scale ?? null, entry.capacity ?? null],
-    ...[entry.refillAmount ?? null, entry.refillPeriodMs ?? null],
-  ]);
-  return JSON.stringify([
-    ...[name, capacity, refillAmount, formOf(limit) === undefined ? refillPeriodMs : 0, soft === true, windows],
-    ...(shadow === true ? ["shadow"] : []),
-    ...FORMS.map((form) => form.plain(limit) ?? null),
-    ...(counts === undefined ? [] : [counts]),
-    ...(notifyAt === undefined ? [] : [{ notifyAt }]),
-  ]);
+/** A limit as text that is the same for what means the same: the period of a quota means nothing, and no zone is UTC. */
+function plainLimit(limit: Limit): string {
+  const { refillPeriodMs, soft, shadow, schedule = [], reset } = limit;
+  const zoned = <Timed extends { readonly tz?: string }>(timed: Timed) => ({ ...timed, tz: timed.tz ?? TZ_DEFAULT });
+  return canonical({
+    ...limit,
+    refillPeriodMs: formOf(limit) === undefined ? refillPeriodMs : 0,
+    ...{ soft: soft === true, shadow: shadow === true, schedule: schedule.map(zoned), reset: reset && zoned(reset) },
+  });
 }
 
 function ownerText({ name, metadata, ...rest }: EntityValue | PlanValue): string {

@@ -1,7 +1,7 @@
+import { given } from "../domain/given.ts";
 import type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { EventFilter } from "./event-stream.ts";
-import { given } from "./page.ts";
 
 interface WatchOptions {
   readonly limiterOf: () => Limiter;

@@ -1,5 +1,6 @@
 import { checkLeave } from "../domain/floor.ts";
-import { given } from "./page.ts";
+import { given } from "../domain/given.ts";
+
 import { Problem } from "./problem.ts";
 import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./token-entry.ts";
 

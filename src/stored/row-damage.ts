@@ -1,11 +1,10 @@
 import type { CronCheck } from "../domain/calendar.ts";
 import { VersionError } from "../domain/errors.ts";
 import type { Damage } from "../domain/item-unreadable.ts";
-import { STORED } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
-import { isNotifyAt, MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
+import { FIELDS_STORED } from "../domain/limit-stored.ts";
 import { shown } from "../domain/names.ts";
-import { isSoundCron } from "../domain/schedule-check.ts";
 
 /** What a column holds as JSON; undefined where it is none. */
 export function jsonIn(text: unknown): unknown {
@@ -46,15 +45,12 @@ const SHOWN_MAX = 100;
 export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
   if (typeof value !== "object" || value === null) return false;
   const limit = value as Partial<Limit>;
-  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule, notifyAt } = limit;
+  const { name, capacity, refillAmount, refillPeriodMs } = limit;
   if (typeof name !== "string" || !isTokens(capacity) || !isTokens(refillAmount)) return false;
-  if (counts !== undefined && typeof counts !== "string") return false;
   if (!isWhole(refillPeriodMs, 1, PERIOD_MAX_MS)) return false;
-  if (STORED.some((kind) => limit[kind.field] !== undefined && !kind.isSound(limit, calendar))) return false;
-  if (notifyAt !== undefined && !isNotifyAt(notifyAt)) return false;
-  if (schedule !== undefined && !Array.isArray(schedule)) return false;
-  const windows: readonly unknown[] = schedule ?? [];
-  return windows.every((window) => isSoundCron(window, "window", calendar));
+  return FIELDS_STORED.every(
+    ({ field, isSound }) => limit[field] === undefined || isSound?.(limit, calendar) !== false,
+  );
 }
 
 export function isWhole(value: unknown, least: number, most: number): value is number {

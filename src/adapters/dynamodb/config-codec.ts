@@ -8,11 +8,12 @@ import {
 } from "../../domain/config-versions.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { KindStored } from "../../domain/kinds/kind.ts";
-import { formOf, STORED, storedOf } from "../../domain/kinds/table.ts";
-import type { Limit } from "../../domain/limit.ts";
-import { notifyAtOf } from "../../domain/limit-numbers.ts";
+import { STORED, storedOf } from "../../domain/kinds/table.ts";
+import { type Limit, zoneOf } from "../../domain/limit.ts";
+import type { StoredValue } from "../../domain/limit-field.ts";
+import { COMMON_STORED, FIELDS_STORED } from "../../domain/limit-stored.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
-import { type Decoded, decodeSchedule, encodeSchedule } from "../../domain/schedule-grammar.ts";
+import type { Decoded } from "../../domain/schedule-grammar.ts";
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
@@ -151,8 +152,8 @@ export const FLAGS = [
 ] as const;
 
 const PREFIXES = `[l${STORED.map(({ prefix }) => prefix).join("")}]`;
-const OWN = STORED.map(({ attribute }) => attribute).join("|");
-const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|sched|${OWN}|soft|sh|na|counts)$`);
+const FIELDS = FIELDS_STORED.map(({ attribute, configured = attribute }) => configured).join("|");
+const LIMIT_WORD = new RegExp(`^${PREFIXES}_(.+)_(cp|ra|rp|${FIELDS})$`);
 const LIMIT_CAPACITY = new RegExp(`^(${PREFIXES})_(.+)_cp$`);
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
@@ -180,27 +181,18 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
-    const kind = storedOf(limit);
-    const own = kind?.encoded(limit);
-    const zone = formOf(limit)?.zone(limit);
-    const names = configNamesOf(name, kind?.prefix ?? "l");
+    const { name, capacity, refillAmount, refillPeriodMs } = limit;
+    const prefix = storedOf(limit)?.prefix ?? "l";
+    const zone = zoneOf(limit);
+    const names = configNamesOf(name, prefix);
     attributes[names.cp] = { N: String(capacity) };
-    if (kind?.prefix !== SLOTS) {
+    if (prefix !== SLOTS) {
       attributes[names.ra] = { N: String(refillAmount) };
       attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
     }
-    if (kind !== undefined && own !== undefined) {
-      attributes[names[kind.attribute]] = typeof own === "number" ? { N: String(own) } : { S: own };
-    }
-    if (counts !== undefined) attributes[names.counts] = { S: counts };
-    if (soft) attributes[names.soft] = { BOOL: true };
-    if (shadow) attributes[names.sh] = { BOOL: true };
-    if (notifyAt !== undefined) attributes[names.na] = { S: notifyAt.join(",") };
-    if (schedule !== undefined) {
-      const { compact, tz } = encodeSchedule(schedule);
-      attributes[names.sched] = { S: compact };
-      attributes[SCHED_TZ] = { S: tz };
+    for (const { attribute, encoded } of FIELDS_STORED) {
+      const value = encoded(limit);
+      if (value !== undefined) attributes[names[attribute]] = attributeOf(value);
     }
     if (zone !== undefined) attributes[SCHED_TZ] = { S: zone };
   }
@@ -239,29 +231,25 @@ function limitIn(item: Attributes, name: string, prefix: Prefix): Limit {
     if (text === undefined) throw unreadable(item, `"${attribute}" is missing`);
     return decodeNumber(text, attribute);
   };
-  const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
-  const counts = item[names.counts]?.S;
-  const sched = item[names.sched]?.S;
-  const told = item[names.na]?.S;
-  const notifyAt = told === undefined ? undefined : notifyAtOf(told, ",");
-  if (told !== undefined && notifyAt === undefined) throw unreadable(item, `"${names.na}" is "${told}"`);
-  const fields = STORED.filter((kind) => kind.prefix === prefix).map((kind) => {
-    const attribute = names[kind.attribute];
-    const own = kind.type === "number" ? whole(attribute) : item[attribute]?.S;
-    return own === undefined ? {} : readable(item, kind.decoded(own, tz));
+  const zone = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
+  const fields = [...COMMON_STORED, ...STORED.filter((kind) => kind.prefix === prefix)].map((field) => {
+    const attribute = names[field.attribute];
+    const value =
+      field.type === "number" ? whole(attribute) : field.type === "flag" ? item[attribute]?.BOOL : item[attribute]?.S;
+    return value === undefined || value === false ? {} : readable(item, field.decoded(value, { zone, attribute }));
   });
   return Object.freeze({
     name,
     capacity: whole(names.cp),
     refillAmount: prefix === SLOTS ? 0 : whole(names.ra),
     refillPeriodMs: prefix === SLOTS ? 1000 : whole(names.rp) * 1000,
-    ...(counts === undefined ? {} : { counts }),
-    ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
-    ...(item[names.sh]?.BOOL === true ? { shadow: true as const } : {}),
-    ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
-    ...(notifyAt === undefined ? {} : { notifyAt }),
     ...Object.assign({}, ...fields),
   });
+}
+
+function attributeOf(value: StoredValue): AttributeValue {
+  if (value === true) return { BOOL: true };
+  return typeof value === "number" ? { N: String(value) } : { S: value };
 }
 
 function accessIn(disabled: AttributeValue | undefined): Access | undefined {

@@ -1,7 +1,7 @@
 // Names and units of the attributes of the table. Those of bucket items are the protocol's: millitokens and ms there, whole
 // tokens and seconds in configuration.
 import type { KindStored } from "../../domain/kinds/kind.ts";
-import { STORED } from "../../domain/kinds/table.ts";
+import { FIELDS_STORED, type FieldAttribute } from "../../domain/limit-stored.ts";
 
 export * from "../../protocol/item/attributes.ts";
 
@@ -92,23 +92,13 @@ export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
   ...[PK, SK, ENTITY_ID, RESOURCE, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK, GSI4PK, GSI4SK],
 ]);
 
-type OwnNames = Readonly<Record<KindStored["attribute"], string>>;
-
 /** The attributes of one limit in configuration: whole tokens and seconds. Session windows have a prefix of their own. */
 export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
   const name = (what: string) => `${prefix}_${limit}_${what}`;
+  const fields = FIELDS_STORED.map(({ attribute, configured = attribute }) => [attribute, name(configured)]);
   return {
-    cp: name("cp"),
-    ra: name("ra"),
-    rp: name("rp"),
-    sched: name("sched"),
-    ...(Object.fromEntries(STORED.map(({ attribute }) => [attribute, name(attribute)])) as OwnNames),
-    soft: name("soft"),
-    /** Ours: it is a shadow. */
-    sh: name("sh"),
-    na: name("na"),
-    /** Ours: the measure that it counts, where that is not its name. */
-    counts: name("counts"),
+    ...{ cp: name("cp"), ra: name("ra"), rp: name("rp") },
+    ...(Object.fromEntries(fields) as Readonly<Record<FieldAttribute, string>>),
   };
 }
 

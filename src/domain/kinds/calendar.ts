@@ -1,4 +1,5 @@
 import type { Calendar } from "../calendar.ts";
+import type { FieldJson } from "../limit-field.ts";
 import { RESETS } from "../reset-names.ts";
 import { type Reset, TZ_DEFAULT } from "../schedule.ts";
 import { checkReset, isSoundCron } from "../schedule-check.ts";
@@ -28,10 +29,8 @@ export const CALENDAR_RULES: KindRules = {
 };
 
 export const CALENDAR_FORM: KindForm = {
-  field: "reset",
-  checked: (name, { reset }, calendar) => (reset === undefined ? {} : { reset: checkReset(name, reset, calendar) }),
+  checked: (name, reset, calendar) => checkReset(name, reset as Reset | string, calendar),
   zone: ({ reset }) => reset?.tz ?? TZ_DEFAULT,
-  plain: ({ reset }) => reset && [reset.cron, reset.tz ?? TZ_DEFAULT],
 };
 
 export const CALENDAR_STORED: KindStored = {
@@ -41,9 +40,9 @@ export const CALENDAR_STORED: KindStored = {
   common: "rsched",
   prefix: "l",
   encoded: ({ reset }) => reset && encodeReset(reset.cron),
-  decoded: (stored, tz) => {
+  decoded: (stored, { zone }) => {
     const cron = decodeReset(String(stored));
-    return cron.kind === "decoded" ? { kind: "decoded", value: { reset: { cron: cron.value, tz } } } : cron;
+    return cron.kind === "decoded" ? { kind: "decoded", value: { reset: { cron: cron.value, tz: zone } } } : cron;
   },
   problem: ({ reset }, calendar) => reset && calendar.problemOf(reset.cron, reset.tz ?? TZ_DEFAULT, "reset"),
   isSound: ({ reset }, calendar) => isSoundCron(reset, "reset", calendar),
@@ -54,6 +53,20 @@ export const CALENDAR_TEXT: KindText = {
   hasZone: true,
   read: (cron, tz) => ({ reset: { cron, tz } }),
   written: ({ reset }) => reset && (RESETS.find(([, cron]) => cron === reset.cron)?.[0] ?? reset.cron),
+};
+
+export const CALENDAR_JSON: FieldJson = {
+  service: {
+    anyOf: [
+      { type: "object", properties: { cron: { type: "string" }, tz: { type: "string" } }, required: ["cron"] },
+      { type: "string" },
+    ],
+    description: 'Of a calendar quota: a cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).',
+  },
+  manifest: {
+    key: "reset_schedule",
+    schema: { type: "array", items: { $ref: "#/definitions/reset" }, minItems: 1, maxItems: 1 },
+  },
 };
 
 function nextReset(reset: KindFields["reset"], atMs: number, calendar: Calendar): number {

@@ -1,4 +1,5 @@
 import { ValidationError } from "../errors.ts";
+import type { FieldJson } from "../limit-field.ts";
 import { shown } from "../names.ts";
 import { type KindFields, type KindForm, type KindRules, type KindStored, NO_MARKS } from "./kind.ts";
 
@@ -32,24 +33,34 @@ export const CONCURRENT_RULES: KindRules = {
   isOf: () => false,
 };
 
-export const CONCURRENT_FORM: KindForm = {
-  field: "holdMs",
-  most: SLOTS_MAX,
-  checked: (name, { holdMs }) => ({ holdMs: checkedHoldMs(name, holdMs) }),
-  zone: () => undefined,
-  plain: ({ holdMs }) => holdMs,
-};
+export const CONCURRENT_FORM: KindForm = { most: SLOTS_MAX, checked: checkedHoldMs };
 
 export const CONCURRENT_STORED: KindStored = {
   field: "holdMs",
   attribute: "hm",
   type: "number",
-  common: undefined,
   prefix: "p",
   encoded: ({ holdMs }) => holdMs && holdMs / 1000,
   decoded: (seconds) => ({ kind: "decoded", value: { holdMs: Number(seconds) * 1000 } }),
-  problem: () => undefined,
   isSound: ({ holdMs }) => isHoldMs(holdMs),
+};
+
+export const CONCURRENT_JSON: FieldJson = {
+  service: {
+    type: "number",
+    description:
+      "Of a limit of so many at once: how long a slot is held unless it is given back or renewed, in ms: whole seconds, 1,000 to 86,400,000.",
+  },
+  manifest: {
+    key: "hold_seconds",
+    unit: "seconds",
+    schema: {
+      type: "integer",
+      minimum: HOLD_LEAST_MS / 1000,
+      maximum: HOLD_MAX_MS / 1000,
+      description: "At most `capacity` at once; each is free again after so many seconds unless it is renewed.",
+    },
+  },
 };
 
 /** How long slots of such a limit are held. */

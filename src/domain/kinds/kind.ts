@@ -1,7 +1,7 @@
 import type { Terms } from "../../bucket/balance.ts";
 import type { Calendar, CronCheck } from "../calendar.ts";
+import type { FieldStored, FieldText } from "../limit-field.ts";
 import type { Reset } from "../schedule.ts";
-import type { Decoded } from "../schedule-grammar.ts";
 
 /** The fields of a limit that make it one of a kind. At most one of them is there; without any, the limit drips. */
 export interface KindFields {
@@ -106,46 +106,21 @@ export interface KindRules {
   isOf(fields: KindFields, marks: QuotaMarks, pin: KindPin, nowMs: number): boolean;
 }
 
-/** How a limit of a kind is given and written down, for a kind that has a field of its own. */
+/** How the field of a kind is checked, and what follows from it. */
 export interface KindForm {
-  readonly field: keyof KindFields;
   /** The most that such a limit holds; absent: as much as any. */
   readonly most?: number;
   /** The field as the value of a limit has it. Throws a `ValidationError` that names the limit, the field and its value. */
-  checked(name: string, given: KindFields, calendar: CronCheck): KindFields;
-  /** The time zone that it goes by; undefined where it needs none. */
-  zone(fields: KindFields): string | undefined;
-  /** The field as plain JSON that is the same for what means the same; undefined where it is absent. */
-  plain(fields: KindFields): unknown;
+  checked(name: string, value: unknown, calendar: CronCheck): KindFields[keyof KindFields];
+  /** The time zone that it goes by; absent: it needs none. */
+  zone?(fields: KindFields): string;
 }
 
-/** The field of a kind as tables and files store it. Apart from the form, so that a program that only makes limits has none of it. */
-export interface KindStored {
-  readonly field: keyof KindFields;
-  /** The last part of the attribute's name in a table: `b_<limit>_rsa`, and which type it has. */
-  readonly attribute: "rsched" | "rsa" | "hm";
+/** The field of a kind as tables and files store it. */
+export interface KindStored extends FieldStored<KindFields, "rsched" | "rsa" | "hm"> {
   readonly type: "string" | "number";
-  /** The attribute that holds it for all limits of an item that say nothing of their own; undefined: there is none. */
-  readonly common: string | undefined;
   /** The first part of a limit's attributes in configuration: `l` may be without this field, any other has it. */
   readonly prefix: "l" | "w" | "p";
-  /** What stands there; undefined where the limit has not this field. */
-  encoded(fields: KindFields): string | number | undefined;
-  /** The field, of what stands there. */
-  decoded(stored: string | number, zone: string): Decoded<KindFields>;
-  /** Why the field of an item cannot be worked with. */
-  problem(fields: KindFields, calendar: CronCheck): string | undefined;
-  /** Whether the field is such as can be worked with, of a limit that was stored. */
-  isSound(fields: KindFields, calendar: CronCheck): boolean;
 }
 
-/** The field of a kind as people write it in the text of a limit: `after=5h`. */
-export interface KindText {
-  readonly word: string;
-  /** Whether `tz=` is its zone. */
-  readonly hasZone: boolean;
-  /** The field that a value says, or what is wrong with it. */
-  read(value: string, zone: string): KindFields | string;
-  /** The value that says the field; undefined where it is absent. */
-  written(fields: KindFields): string | undefined;
-}
+export type KindText = FieldText<KindFields>;

@@ -1,4 +1,5 @@
-import { wholeSecondsMs } from "../limit-numbers.ts";
+import type { FieldJson } from "../limit-field.ts";
+import { PERIOD_MAX_MS, wholeSecondsMs } from "../limit-numbers.ts";
 import { durationMs, durationText } from "../limit-words.ts";
 import {
   type KindFields,
@@ -33,33 +34,36 @@ export const SESSION_RULES: KindRules = {
 };
 
 export const SESSION_FORM: KindForm = {
-  field: "resetAfterMs",
-  checked: (name, { resetAfterMs }) => ({ resetAfterMs: wholeSecondsMs(name, "resetAfterMs", resetAfterMs) }),
-  zone: () => undefined,
-  plain: ({ resetAfterMs }) => resetAfterMs,
+  checked: (name, resetAfterMs) => wholeSecondsMs(name, "resetAfterMs", resetAfterMs),
 };
 
 export const SESSION_STORED: KindStored = {
   field: "resetAfterMs",
   attribute: "rsa",
   type: "number",
-  common: undefined,
   prefix: "w",
   encoded: ({ resetAfterMs }) => resetAfterMs && resetAfterMs / 1000,
   decoded: (seconds) => ({ kind: "decoded", value: { resetAfterMs: Number(seconds) * 1000 } }),
-  problem: () => undefined,
   isSound: ({ resetAfterMs = 0 }) => Number.isSafeInteger(resetAfterMs) && resetAfterMs >= 1,
 };
 
 export const SESSION_TEXT: KindText = {
   word: "after",
-  hasZone: false,
   read: (text) => {
     const resetAfterMs = durationMs(text);
     if (resetAfterMs !== undefined) return { resetAfterMs };
     return `after=${text} is not a duration; give one such as after=30s, 5m, 5h or 1d`;
   },
   written: ({ resetAfterMs }) => (resetAfterMs === undefined ? undefined : durationText(resetAfterMs)),
+};
+
+export const SESSION_JSON: FieldJson = {
+  service: { type: "number", description: "Of a session quota: in ms after its first use." },
+  manifest: {
+    key: "reset_after_seconds",
+    unit: "seconds",
+    schema: { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 },
+  },
 };
 
 type Window = Pick<QuotaMarks, "windowStartMs">;

@@ -1,9 +1,10 @@
+import type { FieldJson } from "../limit-field.ts";
 import type { LimitKind } from "../limit-kind.ts";
-import { CALENDAR_FORM, CALENDAR_RULES, CALENDAR_STORED, CALENDAR_TEXT } from "./calendar.ts";
-import { CONCURRENT_FORM, CONCURRENT_RULES, CONCURRENT_STORED } from "./concurrent.ts";
+import { CALENDAR_FORM, CALENDAR_JSON, CALENDAR_RULES, CALENDAR_STORED, CALENDAR_TEXT } from "./calendar.ts";
+import { CONCURRENT_FORM, CONCURRENT_JSON, CONCURRENT_RULES, CONCURRENT_STORED } from "./concurrent.ts";
 import { DRIP_RULES } from "./drip.ts";
 import type { KindFields, KindForm, KindRules, KindStored, KindText } from "./kind.ts";
-import { SESSION_FORM, SESSION_RULES, SESSION_STORED, SESSION_TEXT } from "./session.ts";
+import { SESSION_FORM, SESSION_JSON, SESSION_RULES, SESSION_STORED, SESSION_TEXT } from "./session.ts";
 
 const RULES: Readonly<Record<LimitKind, KindRules>> = {
   drip: DRIP_RULES,
@@ -23,18 +24,37 @@ export function rulesOf(limit: KindFields): KindRules {
   return RULES[kindOf(limit)];
 }
 
-/** Kinds that have a field of their own, in the order in which texts have the fields: one that is new stands last. */
-export const FORMS: readonly KindForm[] = [CALENDAR_FORM, SESSION_FORM, CONCURRENT_FORM];
+/** The fields that make kinds, in the order in which texts have them: one that is new stands last. */
+export const FORMS: { readonly [Field in keyof KindFields]-?: KindForm } = {
+  reset: CALENDAR_FORM,
+  resetAfterMs: SESSION_FORM,
+  holdMs: CONCURRENT_FORM,
+};
 
-/** The same kinds, as they are stored. */
+/** The same fields, as they are stored. */
 export const STORED: readonly KindStored[] = [CALENDAR_STORED, SESSION_STORED, CONCURRENT_STORED];
 
-/** Those of these kinds that people write with a word. */
+/** Those of these fields that people write with a word. */
 export const TEXTS: readonly KindText[] = [CALENDAR_TEXT, SESSION_TEXT];
 
-/** How a limit is written down, but for what all limits have; undefined: it has nothing else. */
+/** The same fields, as documents have them. */
+export const JSONS: { readonly [Field in keyof KindFields]-?: FieldJson } = {
+  reset: CALENDAR_JSON,
+  resetAfterMs: SESSION_JSON,
+  holdMs: CONCURRENT_JSON,
+};
+
+/** The fields of these that a limit has: one, or none if it drips. */
+export function ownFieldsOf(limit: KindFields): readonly (keyof KindFields)[] {
+  return (Object.keys(FORMS) as (keyof KindFields)[]).filter((field) => limit[field] !== undefined);
+}
+
+/** What follows from the field that only limits of its kind have; undefined: it drips. */
 export function formOf(limit: KindFields): KindForm | undefined {
-  return FORMS.find(({ field }) => limit[field] !== undefined);
+  for (const field in FORMS) {
+    if (limit[field as keyof KindFields] !== undefined) return FORMS[field as keyof KindFields];
+  }
+  return undefined;
 }
 
 /** How a limit is stored, but for what all limits have; undefined: it has nothing else. */

@@ -1,4 +1,5 @@
 import { SLICES_MAX } from "../../domain/holds.ts";
+import { FIELDS_STORED, type FieldAttribute } from "../../domain/limit-stored.ts";
 import type { UsageCounter } from "../../domain/usage-counters.ts";
 
 /**
@@ -56,8 +57,11 @@ const SLOT_NAMES = Array.from({ length: NONCE_SLOTS }, (_, slot) => `n${slot.toS
 /** The places of slices, `e0` to `e7`. */
 export const PLACES = Array.from({ length: SLICES_MAX }, (_, place) => place);
 
+/** The attributes of its fields (`domain/limit-stored.ts`). */
+type FieldNames = Readonly<Record<FieldAttribute, string>>;
+
 /** The attributes of one limit. */
-export interface LimitNames {
+export interface LimitNames extends FieldNames {
   readonly tk: string;
   readonly cp: string;
   readonly ra: string;
@@ -75,11 +79,6 @@ export interface LimitNames {
   readonly wv: string;
   readonly hv: string;
   readonly fr: string;
-  readonly sched: string;
-  readonly rsched: string;
-  readonly rsa: string;
-  /** How long a slot is held, in seconds. */
-  readonly hm: string;
   /** Of the open slices of a limit whose slots are held, by place: when each ends, and what is held in it. */
   readonly ends: readonly string[];
   readonly held: readonly string[];
@@ -91,13 +90,6 @@ export interface LimitNames {
   /** From which capacity what was used is counted, where that is not the one in force; see `QuotaMarks.countedFromMilli`. */
   readonly cf: string;
   readonly gc: string;
-  readonly soft: string;
-  /** 1: it is a shadow. */
-  readonly sh: string;
-  /** The measure that it counts, where that is not its name. */
-  readonly ct: string;
-  /** The percentages that are told of it, `80,95`. */
-  readonly na: string;
   /** The highest that was told and in which period, `80@PERIOD`; and the number by which its writer knows it. On shard 0. */
   readonly th: string;
   readonly tb: string;
@@ -141,10 +133,7 @@ export function namesOf(limit: string): LimitNames {
       wv: name("wv"),
       hv: name("hv"),
       fr: name("fr"),
-      sched: name("sched"),
-      rsched: name("rsched"),
-      rsa: name("rsa"),
-      hm: name("hm"),
+      ...(Object.fromEntries(FIELDS_STORED.map(({ attribute }) => [attribute, name(attribute)])) as FieldNames),
       ends: PLACES.map((place) => name(`e${place}`)),
       held: PLACES.map((place) => name(`h${place}`)),
       ws: name("ws"),
@@ -153,10 +142,6 @@ export function namesOf(limit: string): LimitNames {
       cf: name("cf"),
       rn: name("rn"),
       gc: name("gc"),
-      soft: name("soft"),
-      sh: name("sh"),
-      ct: name("ct"),
-      na: name("na"),
       th: name("th"),
       tb: name("tb"),
       tz: name("tz"),

@@ -1,6 +1,6 @@
 import type { Damage } from "../../domain/item-unreadable.ts";
-import { STORED } from "../../domain/kinds/table.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
+import { FIELDS_STORED } from "../../domain/limit-stored.ts";
 import { markIn } from "../../domain/mark-words.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import {
@@ -157,13 +157,10 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   rn: FROM_0,
   gc: FROM_1,
   ru: INSTANT,
-  sh: FROM_1,
-  ct: TEXT,
-  na: TEXT,
   th: { wants: "a percentage and its period", allows: (value) => markIn(value) !== undefined },
   tb: WHOLE,
-  sched: TEXT,
-  ...Object.fromEntries(STORED.map(({ attribute, type }) => [attribute, type === "number" ? FROM_1 : TEXT])),
+  ...Object.fromEntries(FIELDS_STORED.map(({ attribute, type }) => [attribute, type === "string" ? TEXT : FROM_1])),
+  soft: undefined,
   tz: TEXT,
   ...Object.fromEntries(PLACES.flatMap((place) => [[`e${place}`, INSTANT] as const, [`h${place}`, FROM_0] as const])),
 };

@@ -22,7 +22,7 @@ import {
   WCU_MILLI,
 } from "./attributes.ts";
 import type { Dialect } from "./dialect.ts";
-import { encodedLimit, ownAttributes, zoneOf } from "./limit-words.ts";
+import { encodedLimit, ownAttributes, zoneOfLimits } from "./limit-words.ts";
 import { storeHeld } from "./stored-slices.ts";
 
 /**
@@ -54,7 +54,7 @@ export function markUnread(item: Record<string, ItemValue>, { dialect }: Env): v
 export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, vu: 0 | undefined): Item {
   const item: Record<string, ItemValue> = { ...dialect.grantsOf(state) };
   const softMs = softUntilMs(state.epochMs);
-  const zone = zoneOf(state.limits);
+  const zone = zoneOfLimits(state.limits);
   for (const limit of state.limits) {
     Object.assign(item, encodedLimit(limit, softMs, zone));
     // The original begins periods and knows nothing of it: it would be that of a period before.
