@@ -1,6 +1,6 @@
 import { isMoney } from "../domain/money-words.ts";
 import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/index.ts";
-import { durationText, limitText, tokensText, waitText } from "./limit-print.ts";
+import { everyText, limitText, tokensText, waitText } from "./limit-print.ts";
 
 /** What happened to a caller, in sentences that can be read aloud. */
 export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
@@ -48,19 +48,9 @@ function holdsText(limit: string, available: number, terms: LimitExplanation | u
   }
   const of = available < 0 ? "" : ` of ${tokensText(limit, capacity)}`;
   if (kind === "drip")
-    return `${held}${of} and gains ${tokensText(limit, definition.refillAmount)} ${periodWords(definition.refillPeriodMs)}`;
+    return `${held}${of} and gains ${tokensText(limit, definition.refillAmount)} ${everyText(definition.refillPeriodMs)}`;
   if (resetsAtMs === undefined) return `${held}${of}`;
   return `${held}${of} and is full again at ${new Date(resetsAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-}
-
-function periodWords(ms: number): string {
-  const known: Readonly<Record<number, string>> = {
-    1000: "a second",
-    60000: "a minute",
-    3600000: "an hour",
-    86400000: "a day",
-  };
-  return known[ms] ?? `every ${durationText(ms)}`;
 }
 
 /** What is still granted of each measure, by the scarcest limit of the chain that counts it. */

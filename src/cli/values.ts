@@ -1,8 +1,7 @@
 import { amountOfText } from "../domain/amount-text.ts";
+import { durationMs as durationOfText } from "../domain/durations.ts";
 import { microOfText } from "../domain/money.ts";
 import { orOf, UsageError } from "./exit-code.ts";
-
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** `500ms`, `30s`, `5m`, `2h`, `1d` in milliseconds. */
 export function durationMs(text: string, what: string): number {
@@ -12,8 +11,7 @@ export function durationMs(text: string, what: string): number {
 }
 
 function maybeDurationMs(text: string): number | undefined {
-  const [, count, unit = ""] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? [];
-  const ms = Number(count) * (UNIT_MS[unit] ?? Number.NaN);
+  const ms = durationOfText(text);
   return Number.isSafeInteger(ms) ? ms : undefined;
 }
 

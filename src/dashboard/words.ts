@@ -1,3 +1,4 @@
+import { briefDuration } from "../domain/durations.ts";
 import { amountShown, dollarsText, isMoney } from "../domain/money-words.ts";
 import { RESETS } from "../domain/reset-names.ts";
 import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
@@ -42,22 +43,7 @@ export function waitWords(ms: WaitMs): string {
 
 /** A duration of whole seconds in its two largest units. */
 export function durationWords(ms: number): string {
-  const units = [
-    ["d", 86_400_000],
-    ["h", 3_600_000],
-    ["min", 60_000],
-    ["s", 1_000],
-  ] as const;
-  const first = units.findIndex(([, unitMs]) => ms >= unitMs);
-  if (first === -1) return "0 s";
-  const parts: string[] = [];
-  let left = ms;
-  for (const [unit, unitMs] of units.slice(first, first + 2)) {
-    const count = Math.floor(left / unitMs);
-    left -= count * unitMs;
-    if (count > 0) parts.push(`${whole(count)} ${unit}`);
-  }
-  return parts.join(" ");
+  return briefDuration(ms, whole);
 }
 
 /** 100 a minute, 5 in 30 s. */

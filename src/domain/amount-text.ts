@@ -6,3 +6,9 @@ export function amountOfText(text: string): number | undefined {
   if (match === null) return undefined;
   return Number((match[1] as string).replaceAll("_", "")) * (FACTORS[match[2] as string] ?? 1);
 }
+
+/** With k or M where that is shorter to read. */
+export function amountText(amount: number): string {
+  if (amount >= 1_000_000 && amount % 1_000_000 === 0) return `${amount / 1_000_000}M`;
+  return amount >= 10_000 && amount % 1_000 === 0 ? `${amount / 1_000}k` : String(amount);
+}

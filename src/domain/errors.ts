@@ -1,9 +1,9 @@
 import { TOTAL_RESOURCE } from "./bucket-key.ts";
+import { waitWords } from "./durations.ts";
 import { levelName } from "./level-names.ts";
 import { CUSTOMER_KINDS } from "./limit-kind.ts";
 import { plainText } from "./read-text.ts";
 import type { Status } from "./status.ts";
-import { waitWords } from "./wait-words.ts";
 import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
 
 interface ErrorOptions {

@@ -1,5 +1,5 @@
 /** An object whose names are absent where their value was undefined. */
-export type Given<Value extends object> = {
+type Given<Value extends object> = {
   [Name in keyof Value as undefined extends Value[Name] ? never : Name]: Value[Name];
 } & {
   [Name in keyof Value as undefined extends Value[Name] ? Name : never]?: Exclude<Value[Name], undefined>;

@@ -1,5 +1,6 @@
-import { amountOfText } from "./amount-text.ts";
+import { amountOfText, amountText } from "./amount-text.ts";
 import type { CronCheck } from "./calendar.ts";
+import { periodMs, periodText } from "./durations.ts";
 import { ValidationError } from "./errors.ts";
 import { given } from "./given.ts";
 import type { KindFields } from "./kinds/kind.ts";
@@ -7,7 +8,6 @@ import { formOf, TEXTS } from "./kinds/table.ts";
 import { checkLimit, type Limit, zoneOf } from "./limit.ts";
 import type { CommonFields, FieldText } from "./limit-field.ts";
 import { notifyAtOf } from "./limit-numbers.ts";
-import { amountText, periodMs, periodText } from "./limit-words.ts";
 import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
 import { isMoney } from "./money-words.ts";
 import { shown } from "./names.ts";

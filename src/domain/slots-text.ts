@@ -1,5 +1,5 @@
-import { amountOfText } from "./amount-text.ts";
-import { amountText, durationMs, durationText } from "./limit-words.ts";
+import { amountOfText, amountText } from "./amount-text.ts";
+import { durationMs, durationText } from "./durations.ts";
 
 // The terms of a limit of so many at once, as people write them: `10@60s`.
 

@@ -1,5 +1,7 @@
+import { given } from "../domain/given.ts";
 import { formOf } from "../domain/kinds/table.ts";
 import type { Limit } from "../domain/limit.ts";
+import { FIELDS_JSON } from "../domain/limit-json.ts";
 import { specOfLimit } from "../domain/limit-text.ts";
 import {
   type DeclaredPiece,
@@ -79,8 +81,7 @@ function membersOf(what: DeclaredPiece["piece"]["what"], value: PieceValue): Jso
   const prefix = what === "limits" ? "" : "totals_";
   return {
     [what]: limitMembers(limits),
-    ...(inherit === undefined ? {} : { [`${prefix}inherit`]: inherit }),
-    ...(appliesTo === undefined ? {} : { [`${prefix}applies_to`]: appliesTo }),
+    ...given({ [`${prefix}inherit`]: inherit, [`${prefix}applies_to`]: appliesTo }),
   };
 }
 
@@ -97,40 +98,29 @@ function limitMembers(limits: readonly Limit[]): Json {
 
 /** Every field of a limit under its name in a manifest. */
 export function limitTerms(limit: Limit): Json {
-  const { counts, capacity, refillAmount, refillPeriodMs, soft, shadow, schedule, notifyAt } = limit;
-  const { reset, resetAfterMs, holdMs } = limit;
-  const isQuota = formOf(limit) !== undefined;
-  return {
-    capacity,
-    ...(isQuota ? {} : { refill_amount: refillAmount, refill_period: refillPeriodMs / 1000 }),
-    ...(counts === undefined ? {} : { counts }),
-    ...(soft === true ? { soft } : {}),
-    ...(shadow === true ? { shadow } : {}),
-    ...(schedule === undefined ? {} : { schedule: schedule.map(windowMembers) }),
-    ...(reset === undefined ? {} : { reset_schedule: [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
-    ...(resetAfterMs === undefined ? {} : { reset_after_seconds: resetAfterMs / 1000 }),
-    ...(holdMs === undefined ? {} : { hold_seconds: holdMs / 1000 }),
-    ...(notifyAt === undefined ? {} : { notify_at: [...notifyAt] }),
-  };
+  const { schedule, reset } = limit;
+  const terms = {
+    ...limit,
+    ...given({ schedule: schedule?.map(windowMembers), reset: reset && [{ cron: reset.cron, tz: reset.tz ?? "UTC" }] }),
+    ...(formOf(limit) === undefined ? {} : { refillAmount: undefined, refillPeriodMs: undefined }),
+  } as Json;
+  const members = Object.entries(FIELDS_JSON).map(([field, { manifest }]) => {
+    const value = terms[field];
+    return [manifest.key, manifest.unit === "seconds" && value !== undefined ? Number(value) / 1000 : value];
+  });
+  return given(Object.fromEntries(members));
 }
 
-function windowMembers({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): Json {
-  return {
-    cron,
-    tz: tz ?? "UTC",
-    ...(scale === undefined ? {} : { scale }),
-    ...(capacity === undefined ? {} : { capacity }),
-    ...(refillAmount === undefined ? {} : { refill_amount: refillAmount }),
-    ...(refillPeriodMs === undefined ? {} : { refill_period_seconds: refillPeriodMs / 1000 }),
-  };
+function windowMembers({ cron, tz = "UTC", scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): Json {
+  const seconds = refillPeriodMs && refillPeriodMs / 1000;
+  return given({ cron, tz, scale, capacity, refill_amount: refillAmount, refill_period_seconds: seconds });
 }
 
 function entityMembers(id: string, { name, parentId, planId, cascade, metadata }: EntityValue): Json {
   return {
     // Something must declare the entity, also where everything has its default.
     ...(name === id && (parentId !== undefined || planId !== undefined) ? {} : { name }),
-    ...(parentId === undefined ? {} : { parent: parentId }),
-    ...(planId === undefined ? {} : { plan: planId }),
+    ...given({ parent: parentId, plan: planId }),
     ...(cascade === (parentId !== undefined) ? {} : { cascade }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };

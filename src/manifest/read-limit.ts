@@ -1,24 +1,22 @@
 import type { CronCheck, CronUse } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { HOLD_LEAST_MS, HOLD_MAX_MS } from "../domain/kinds/concurrent.ts";
-import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
+import { given } from "../domain/given.ts";
+import { ownFieldsOf } from "../domain/kinds/table.ts";
+import { checkLimit, type Limit } from "../domain/limit.ts";
+import type { FieldJson, JsonSchema } from "../domain/limit-field.ts";
+import { FIELDS_JSON, WINDOW_JSON } from "../domain/limit-json.ts";
 import { limitOfSpec } from "../domain/limit-text.ts";
 import { checkLimitName, checkMeasure } from "../domain/names.ts";
 import { cronOfReset, cronProblem } from "../domain/reset-names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
-export const LIMIT_KEYS = [
-  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft", "shadow"],
-  ...["schedule", "reset_schedule", "reset_after_seconds", "hold_seconds", "notify_at"],
-];
+type Field = keyof typeof FIELDS_JSON;
 
-export const WINDOW_KEYS = ["cron", "tz", "scale", "capacity", "refill_amount", "refill_period_seconds"];
+const FIELDS = Object.entries(FIELDS_JSON) as readonly (readonly [Field, Pick<FieldJson, "manifest">])[];
 
-const PERIOD_MAX_S = PERIOD_MAX_MS / 1000;
-const TOKENS = { least: 1, most: TOKENS_MAX };
-const SECONDS = { least: 1, most: PERIOD_MAX_S };
-const HOLD_SECONDS = { least: HOLD_LEAST_MS / 1000, most: HOLD_MAX_MS / 1000 };
+export const LIMIT_KEYS: readonly string[] = FIELDS.map(([, { manifest }]) => manifest.key);
+export const WINDOW_KEYS: readonly string[] = Object.keys(WINDOW_JSON);
 
 /** One limit of a level: a text, a whole number, or a map. Undefined where something is wrong with it, which is then told. */
 export function readLimit(reading: Reading, member: Member, calendar: CronCheck): Limit | undefined {
@@ -45,58 +43,58 @@ export function readLimit(reading: Reading, member: Member, calendar: CronCheck)
 function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit | undefined {
   const before = reading.problems.length;
   const found = new Map(reading.members(member, LIMIT_KEYS, {}).map((each) => [each.key, each]));
-  const whole = (key: string, what: string, range: { readonly least: number; readonly most: number }) => {
-    const place = found.get(key);
-    return place === undefined ? undefined : reading.whole(place, what, range);
-  };
-  const capacity = whole("capacity", "whole tokens", TOKENS);
   if (!found.has("capacity")) {
     reading.fail("key_missing", member.keyAt, member.path, `the limit "${member.key}" has no capacity`);
   }
-  const refillAmount = whole("refill_amount", "whole tokens", { ...TOKENS, least: 0 });
-  const refillPeriod = whole("refill_period", "whole seconds", SECONDS);
-  const burst = whole("burst", "whole tokens", TOKENS);
-  const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
-  const hold = whole("hold_seconds", "whole seconds", HOLD_SECONDS);
-  const soft = found.has("soft") ? reading.flag(found.get("soft") as DocumentEntry) : undefined;
-  const shadow = found.has("shadow") ? reading.flag(found.get("shadow") as DocumentEntry) : undefined;
-  const counts = readMeasure(reading, found.get("counts"));
-  const schedule = readSchedule(reading, found.get("schedule"), calendar);
-  const reset = readReset(reading, found.get("reset_schedule"), calendar);
-  const notifyAt = readPercents(reading, found.get("notify_at"));
-  const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
-  const contradiction = contradictionIn(found, { isQuota, refillAmount });
+  const values: Terms = {};
+  for (const [field, { manifest }] of FIELDS) {
+    const place = found.get(manifest.key);
+    if (place !== undefined) Object.assign(values, { [field]: readField(reading, place, field, calendar) });
+  }
+  const { capacity, refillAmount, refillPeriodMs = 60_000, burst, ...fields } = values;
+  const resets = ownFieldsOf(fields).length > 0;
+  const contradiction = contradictionIn(found, refillAmount);
   if (contradiction !== undefined) reading.fail("limit_invalid", member.valueAt, member.path, contradiction);
   if (reading.problems.length > before || capacity === undefined) return undefined;
-  const kind = {
-    ...(counts === undefined ? {} : { counts }),
-    ...(soft === true ? { soft } : {}),
-    ...(shadow === true ? { shadow } : {}),
-    ...(schedule === undefined ? {} : { schedule }),
-    ...(notifyAt === undefined ? {} : { notifyAt }),
-  };
-  const make = limitMakers(calendar);
-  return made(reading, member, () => {
-    if (reset !== undefined) return make.quota(member.key, capacity, { reset, ...kind });
-    if (hold !== undefined) return make.concurrent(member.key, capacity, { holdMs: hold * 1000, ...kind });
-    if (resetAfter !== undefined) return make.quota(member.key, capacity, { resetAfterMs: resetAfter * 1000, ...kind });
-    // With a burst, the capacity is the rate.
-    const rate = refillAmount ?? capacity;
-    const terms = { capacity: burst ?? capacity, refillAmount: rate, refillPeriodMs: (refillPeriod ?? 60) * 1000 };
-    return make.custom(member.key, { ...terms, ...kind });
-  });
+  // With a burst, the capacity is the rate.
+  const terms = resets
+    ? { capacity, refillAmount: 0, refillPeriodMs: 1_000 }
+    : { capacity: burst ?? capacity, refillAmount: refillAmount ?? capacity, refillPeriodMs };
+  return made(reading, member, () => checkLimit({ name: member.key, ...terms, ...fields }, calendar));
+}
+
+/** What a map says of a limit. `burst` and a default for every number are a manifest's own. */
+type Terms = Partial<Omit<Limit, "name">> & { readonly burst?: number };
+
+function readField(reading: Reading, place: DocumentEntry, field: Field, calendar: CronCheck): unknown {
+  if (field === "counts") return readMeasure(reading, place);
+  if (field === "schedule") return readSchedule(reading, place, calendar);
+  if (field === "reset") return readReset(reading, place, calendar);
+  if (field === "notifyAt") return readPercents(reading, place);
+  const { schema, unit } = FIELDS_JSON[field].manifest;
+  return schema.type === "boolean" ? reading.flag(place) : readWhole(reading, place, { schema, unit });
+}
+
+/** A whole number in the bounds of its schema; seconds as ms. */
+function readWhole(
+  reading: Reading,
+  place: DocumentEntry,
+  { schema, unit = "tokens" }: { readonly schema: JsonSchema; readonly unit: "tokens" | "seconds" | undefined },
+): number | undefined {
+  const { minimum: least = 0, maximum: most = 0 } = schema;
+  const value = reading.whole(place, `whole ${unit}`, { least, most });
+  return value === undefined || unit === "tokens" ? value : value * 1000;
 }
 
 /** Whole percentages; that they rise is checked where the limit is made. */
-function readPercents(reading: Reading, place: DocumentEntry | undefined): readonly number[] | undefined {
-  if (place === undefined) return undefined;
+function readPercents(reading: Reading, place: DocumentEntry): readonly number[] {
   const items = reading.items(place, "percentages such as [80, 95]");
   return items.flatMap((item) => reading.whole(item, "a percentage", { least: 1, most: 100 }) ?? []);
 }
 
-function readMeasure(reading: Reading, place: DocumentEntry | undefined): string | undefined {
-  const measure = place === undefined ? undefined : reading.text(place);
-  if (place === undefined || measure === undefined) return undefined;
+function readMeasure(reading: Reading, place: DocumentEntry): string | undefined {
+  const measure = reading.text(place);
+  if (measure === undefined) return undefined;
   try {
     return checkMeasure(measure);
   } catch (error) {
@@ -109,8 +107,9 @@ const NOT_WITH_HOLD = ["refill_amount", "refill_period", "burst", "reset_schedul
 
 function contradictionIn(
   found: ReadonlyMap<string, DocumentEntry>,
-  { isQuota, refillAmount }: { readonly isQuota: boolean; readonly refillAmount: number | undefined },
+  refillAmount: number | undefined,
 ): string | undefined {
+  const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
   if (found.has("reset_schedule") && found.has("reset_after_seconds")) {
     return "it has reset_schedule and reset_after_seconds; a quota has one of them, not both";
   }
@@ -128,35 +127,22 @@ function contradictionIn(
   return undefined;
 }
 
-function readSchedule(
-  reading: Reading,
-  place: DocumentEntry | undefined,
-  calendar: CronCheck,
-): readonly ScheduleEntry[] | undefined {
-  if (place === undefined) return undefined;
+function readSchedule(reading: Reading, place: DocumentEntry, calendar: CronCheck): readonly ScheduleEntry[] {
   return reading.items(place, "windows").flatMap((item) => readWindow(reading, item, calendar) ?? []);
 }
 
 function readWindow(reading: Reading, item: DocumentEntry, calendar: CronCheck): ScheduleEntry | undefined {
   const found = new Map(reading.members(item, WINDOW_KEYS, {}).map((each) => [each.key, each]));
   const when = readCron(reading, { item, found }, "window", calendar);
-  const tokens = (key: string) => {
+  const whole = (key: string, unit: "tokens" | "seconds") => {
     const place = found.get(key);
-    return place === undefined ? undefined : reading.whole(place, "whole tokens", TOKENS);
+    return place && readWhole(reading, place, { schema: WINDOW_JSON[key] ?? {}, unit });
   };
-  const capacity = tokens("capacity");
-  const refillAmount = tokens("refill_amount");
-  const period = found.get("refill_period_seconds");
-  const seconds = period === undefined ? undefined : reading.whole(period, "whole seconds", SECONDS);
+  const capacity = whole("capacity", "tokens");
+  const refillAmount = whole("refill_amount", "tokens");
+  const refillPeriodMs = whole("refill_period_seconds", "seconds");
   const scale = readScale(reading, found.get("scale"));
-  if (when === undefined) return undefined;
-  return {
-    ...when,
-    ...(scale === undefined ? {} : { scale }),
-    ...(capacity === undefined ? {} : { capacity }),
-    ...(refillAmount === undefined ? {} : { refillAmount }),
-    ...(seconds === undefined ? {} : { refillPeriodMs: seconds * 1000 }),
-  };
+  return when && { ...when, ...given({ scale, capacity, refillAmount, refillPeriodMs }) };
 }
 
 function readScale(reading: Reading, place: DocumentEntry | undefined): number | undefined {
@@ -166,8 +152,7 @@ function readScale(reading: Reading, place: DocumentEntry | undefined): number |
   return reading.invalid(place, `give a number above 0, not ${reading.shown(place)}`);
 }
 
-function readReset(reading: Reading, place: DocumentEntry | undefined, calendar: CronCheck): Reset | undefined {
-  if (place === undefined) return undefined;
+function readReset(reading: Reading, place: DocumentEntry, calendar: CronCheck): Reset | undefined {
   const items = reading.items(place, "one { cron, tz }");
   if (items.length > 1) return reading.invalid(place, `give exactly one { cron, tz }, not ${items.length}`);
   const [item] = items;

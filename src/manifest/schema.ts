@@ -1,5 +1,4 @@
-import { HOLD_LEAST_MS, HOLD_MAX_MS } from "../domain/kinds/concurrent.ts";
-import { PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
+import { FIELDS_JSON, TOKENS, WINDOW_JSON } from "../domain/limit-json.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names.ts";
 import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
 
@@ -30,10 +29,10 @@ export function manifestSchema(): Schema {
       planLevel: { ...object({ limits: ref("limits"), ...OPTIONS }), required: ["limits"] },
       entity: object(ENTITY),
       limits: { ...mapOf(LIMIT_NAME, ref("limit")), minProperties: 1 },
-      limit: { oneOf: [tokens(1), TEXT, ref("terms")] },
+      limit: { oneOf: [TOKENS, TEXT, ref("terms")] },
       terms: { ...object(TERMS), required: ["capacity"], not: { anyOf: EXCLUSIVE.map((required) => ({ required })) } },
-      window: { ...object(WINDOW), required: ["cron"] },
-      reset: { ...object({ cron: RESET_CRON, tz: ZONE }), required: ["cron"] },
+      window: { ...object(WINDOW_JSON), required: ["cron"] },
+      reset: { ...object({ cron: RESET_CRON, tz: WINDOW_JSON.tz }), required: ["cron"] },
     },
   };
 }
@@ -42,9 +41,6 @@ const RESET_CRON = {
   type: "string",
   description: "Five fields: minute hour day month weekday. Or hourly, daily, weekly, monthly, yearly.",
 };
-const CRON = { type: "string", description: "Five fields: minute hour day month weekday." };
-const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." };
-const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
 const TEXT = {
   type: "string",
   pattern: "\\D",
@@ -123,37 +119,7 @@ const ENTITY = {
   },
 };
 
-const TERMS = {
-  capacity: { ...tokens(1), description: "The capacity; with burst, the rate." },
-  refill_amount: { ...tokens(0), description: "Default: capacity; for a quota 0." },
-  refill_period: { ...SECONDS, description: "Seconds. Default: 60." },
-  burst: { ...tokens(1), description: "The capacity; `capacity` is then the rate." },
-  counts: { ...name(LIMIT_NAME), description: "The measure that the limit counts. Default: its own name." },
-  soft: { type: "boolean", description: "true: counted, never refuses." },
-  shadow: {
-    type: "boolean",
-    description: "true: decides like a hard limit, counts what it would have refused, never refuses.",
-  },
-  schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
-  reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
-  reset_after_seconds: SECONDS,
-  notify_at: {
-    ...{
-      type: "array",
-      items: { type: "integer", minimum: 1, maximum: 100 },
-      minItems: 1,
-      maxItems: 4,
-      uniqueItems: true,
-    },
-    description: "Rising percentages of the capacity; an event tells when so much is used.",
-  },
-  hold_seconds: {
-    type: "integer",
-    minimum: HOLD_LEAST_MS / 1000,
-    maximum: HOLD_MAX_MS / 1000,
-    description: "At most `capacity` at once; each is free again after so many seconds unless it is renewed.",
-  },
-};
+const TERMS = Object.fromEntries(Object.values(FIELDS_JSON).map(({ manifest: { key, schema } }) => [key, schema]));
 
 /** Keys that no limit has together. */
 const EXCLUSIVE = [
@@ -163,15 +129,6 @@ const EXCLUSIVE = [
     key,
   ]),
 ];
-
-const WINDOW = {
-  cron: CRON,
-  tz: ZONE,
-  scale: { type: "number", exclusiveMinimum: 0, maximum: 1_000_000 },
-  capacity: tokens(1),
-  refill_amount: tokens(1),
-  refill_period_seconds: SECONDS,
-};
 
 function object(properties: Schema): Schema {
   return { type: "object", properties, additionalProperties: false };
@@ -183,10 +140,6 @@ function mapOf({ pattern }: NameRule, value: Schema): Schema {
 
 function name({ pattern, lengthMax }: NameRule): Schema {
   return { type: "string", pattern: pattern.source, maxLength: lengthMax };
-}
-
-function tokens(minimum: 0 | 1): Schema {
-  return { type: "integer", minimum, maximum: TOKENS_MAX };
 }
 
 function ref(definition: string): Schema {

@@ -64,7 +64,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   mcp: { folders: ["domain", "ports", "engine", "llm"], packages: ["@modelcontextprotocol/sdk/*"] },
   dashboard: {
     // Small files that need nothing else: what they bring along is loaded by every visitor.
-    folders: ["amount-text", "money-words", "own-usage", "reset-names", "usage-export"].map(
+    folders: ["amount-text", "durations", "money-words", "own-usage", "reset-names", "usage-export"].map(
       (name) => `domain/${name}.ts`,
     ),
     packages: ["preact", "preact/*", "uplot*", "eventsource-parser"],

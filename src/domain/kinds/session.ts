@@ -1,6 +1,6 @@
+import { durationMs, durationText } from "../durations.ts";
 import type { FieldJson } from "../limit-field.ts";
 import { PERIOD_MAX_MS, wholeSecondsMs } from "../limit-numbers.ts";
-import { durationMs, durationText } from "../limit-words.ts";
 import {
   type KindFields,
   type KindForm,

@@ -1,4 +1,7 @@
+import type { Limit as LimitValue } from "../../domain/limit.ts";
+import { LIMIT_JSON } from "../../domain/limit-json.ts";
 import { z } from "../vendor.ts";
+import { schemaOf } from "./from-json.ts";
 
 // What a client may send. Types and names are checked here; what a name or an amount may be is the library's to say, with its own code.
 
@@ -18,54 +21,10 @@ const leavePercent = told(
   z.number(),
   "How many percent of the capacity in force must be left of every hard limit, at every level: 0 to 99. Default: 0, or that of the token, if it is larger.",
 );
-const cron = "Five fields of a cron.";
-const zone = told(z.string(), "An IANA time zone. Default: UTC.");
-
-const reset = told(
-  z.union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()]),
-  'Of a calendar quota: a cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).',
-);
-
-const scheduleEntry = z.strictObject({
-  cron: told(z.string(), cron),
-  tz: zone.optional(),
-  scale: told(z.number(), "Multiplies capacity and refill amount.").optional(),
-  capacity: told(z.number(), "Whole tokens.").optional(),
-  refillAmount: told(z.number(), "Whole tokens.").optional(),
-  refillPeriodMs: told(z.number(), "In ms: whole seconds.").optional(),
+export const limit = (schemaOf(LIMIT_JSON) as z.ZodType<LimitValue>).openapi("Limit", {
+  description:
+    "A limit: it drips, it resets, or it is held (so many at once). Whole tokens; periods and holds are whole seconds, in ms.",
 });
-
-export const limit = z
-  .strictObject({
-    name: told(name, "Its name, once in a bucket."),
-    capacity: told(z.number(), "The most it holds, in whole tokens."),
-    refillAmount: told(z.number(), "Whole tokens that drip in over a period; 0 for a quota and for slots."),
-    refillPeriodMs: told(z.number(), "The period, in ms: whole seconds."),
-    counts: told(z.string().max(1024), "The measure that it counts. Default: the one of its own name.").optional(),
-    soft: told(z.boolean(), "It measures and never refuses. Default: false.").optional(),
-    shadow: told(
-      z.boolean(),
-      "It decides like a hard limit, counts what it would have refused, and never refuses. Not with soft. Default: false.",
-    ).optional(),
-    schedule: told(
-      z.array(scheduleEntry),
-      "Windows with another capacity or rate. The first that matches counts.",
-    ).optional(),
-    notifyAt: told(
-      z.array(z.number()).max(4),
-      "One to four rising whole percentages from 1 to 100. When so much of the capacity is used, an event tells it.",
-    ).optional(),
-    reset: reset.optional(),
-    resetAfterMs: told(z.number(), "Of a session quota: in ms after its first use.").optional(),
-    holdMs: told(
-      z.number(),
-      "Of a limit of so many at once: how long a slot is held unless it is given back or renewed, in ms: whole seconds, 1,000 to 86,400,000.",
-    ).optional(),
-  })
-  .openapi("Limit", {
-    description:
-      "A limit: it drips, it resets, or it is held (so many at once). Whole tokens; periods and holds are whole seconds, in ms.",
-  });
 
 const limitInput = z.union([limit, z.string().max(16_384)]).openapi("LimitInput", {
   description:

@@ -1,3 +1,4 @@
+import { CUSTOMER_KINDS, type LimitKind } from "../../domain/limit-kind.ts";
 import { z } from "../vendor.ts";
 import { amounts, limit } from "./input.ts";
 
@@ -9,7 +10,7 @@ const told = <Schema extends z.ZodType>(schema: Schema, description: string): Sc
 const instant = z.int().openapi({ description: "In ms since 1970." });
 const waitMs = z.number().nullable().openapi({ description: "Milliseconds; null: never." });
 
-const KINDS = ["drip", "calendar", "session", "concurrent"] as const;
+const KINDS = Object.keys(CUSTOMER_KINDS) as LimitKind[];
 
 export const health = z.object({ status: z.literal("ok") });
 export const readiness = z.object({ status: z.literal("ready") });
@@ -359,7 +360,7 @@ export const problem = z
         z.object({
           limit: told(z.string(), "The name of the limit; of a parent `tpm^1`."),
           kind: told(
-            z.enum(["rate", "quota", "session", "concurrent"]),
+            z.enum(Object.values(CUSTOMER_KINDS)),
             "rate: it drips. quota: a budget of the calendar. session: a budget that ends some time after its first use.",
           ),
         }),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { waitWords } from "./wait-words.ts";
+import { waitWords } from "./durations.ts";
 
 test("a wait reads as people say it, and is never shorter than it is", () => {
   for (const [ms, words] of [
