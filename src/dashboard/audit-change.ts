@@ -1,5 +1,5 @@
+import { limitWords } from "./limit-kinds.ts";
 import type { AuditEvent, Limit, StoredLimits } from "./shapes.ts";
-import { refillWords, tokensWords } from "./words.ts";
 
 /** One field that an event changed. `before` undefined: what it was is older than what was read. */
 export interface FieldChange {
@@ -103,17 +103,7 @@ function levelFields(stored: StoredLimits | undefined): Map<string, string> {
 }
 
 function limitText(limit: Limit): string {
-  const windows = limit.schedule?.length ?? 0;
-  const parts = [
-    tokensWords(limit.name, limit.capacity),
-    refillWords(limit),
-    ...(windows > 0 ? [`${windows} in its schedule`] : []),
-    ...(limit.soft ? ["soft"] : []),
-    ...(limit.shadow ? ["shadow"] : []),
-    ...(limit.counts === undefined ? [] : [`counts ${limit.counts}`]),
-    ...(limit.notifyAt === undefined ? [] : [`tells ${limit.notifyAt.join(", ")} %`]),
-  ];
-  return parts.join(", ");
+  return limitWords(limit, ["schedule", "soft", "shadow", "counts", "notifyAt"]);
 }
 
 function textOf(value: unknown): string {

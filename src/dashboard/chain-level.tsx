@@ -1,10 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { type BucketRow, keyOf } from "./bucket-rows.ts";
 import { type HeldLimit, rateOf, stateOf } from "./level.ts";
+import { refillWords } from "./limit-kinds.ts";
 import { Name } from "./parts.tsx";
 import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
 import { useLevel } from "./tick.ts";
-import { refillWords, sourceWords, stampWords, TOTALS, timeWords, tokensWords } from "./words.ts";
+import { sourceWords, stampWords, TOTALS, timeWords, tokensWords } from "./words.ts";
 
 /** What a limit holds, and when that was read on the page's clock. */
 export interface Reading {

@@ -1,6 +1,7 @@
 import { type HeldLimit, type Rate, stateOf } from "./level.ts";
+import { KINDS } from "./limit-kinds.ts";
 import { useLevel } from "./tick.ts";
-import { KIND_NAMES, rateWords, tokensWords, whole } from "./words.ts";
+import { rateWords, tokensWords, whole } from "./words.ts";
 
 /** More slots than these are shown as a bar: cells would be too narrow to be told apart. */
 const CELLS_MAX = 32;
@@ -20,11 +21,11 @@ export function Gauge(props: {
   const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
   const isSlots = kind === "concurrent";
   const note = isSlots
-    ? `${whole(capacity - level)} held ${KIND_NAMES[kind]}`
+    ? `${whole(capacity - level)} held ${KINDS[kind].name}`
     : rate === undefined
       ? kind === "drip"
         ? ""
-        : KIND_NAMES[kind]
+        : KINDS[kind].name
       : `+${rateWords(limit, rate.amount, rate.periodMs)}`;
   return (
     <div

@@ -1,18 +1,13 @@
-import { RESETS, type ResetName } from "../domain/reset-names.ts";
 import { FormError } from "./form-error.ts";
+import { cronOf, KINDS, type Kind, type KindDraft, kindOf, seconds, zoneIn } from "./limit-kinds.ts";
 import { numberIn, numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
-import { tokensWords, whole } from "./words.ts";
+import { tokensWords } from "./words.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
 
-/** How a calendar quota is reset: by the name of a usual cron, or by a cron of its own. */
-export type ResetChoice = ResetName | "cron";
-
-export type Kind = "drip" | "calendar" | "session" | "concurrent";
-
 /** A limit as it is edited: texts, as they stand in the fields. */
-export interface LimitDraft {
+export interface LimitDraft extends KindDraft {
   /** Keeps a row while its name is typed. */
   readonly id: number;
   readonly isNew: boolean;
@@ -23,17 +18,6 @@ export interface LimitDraft {
   readonly counts: string;
   readonly kind: Kind;
   readonly capacity: string;
-  readonly amount: string;
-  /** Seconds. */
-  readonly period: string;
-  readonly reset: ResetChoice;
-  /** Where `reset` is a cron of its own. */
-  readonly cron: string;
-  readonly tz: string;
-  /** Seconds. */
-  readonly after: string;
-  /** Seconds. */
-  readonly hold: string;
   /** What it does when it is used up. */
   readonly mode: "hard" | "soft" | "shadow";
   /** Percentages that are told, such as `80/95`; empty: none. */
@@ -81,50 +65,16 @@ export function newWindow(): WindowDraft {
 }
 
 export function draftOf(limit: Limit): LimitDraft {
-  const {
-    name,
-    counts = "",
-    capacity,
-    refillAmount,
-    refillPeriodMs,
-    soft,
-    shadow,
-    schedule,
-    reset,
-    resetAfterMs,
-    holdMs,
-  } = limit;
-  const notify = limit.notifyAt?.join("/") ?? "";
-  const kind =
-    reset !== undefined
-      ? "calendar"
-      : resetAfterMs !== undefined
-        ? "session"
-        : holdMs !== undefined
-          ? "concurrent"
-          : "drip";
-  const blank = newDraft();
+  const { name, counts = "", capacity, soft, shadow, schedule = [], notifyAt = [] } = limit;
+  const kind = kindOf(limit);
   return {
-    ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), notify },
+    ...newDraft(),
+    ...{ isNew: false, name, counts, kind, capacity: tokensWords(name, capacity), notify: notifyAt.join("/") },
     mode: soft ? "soft" : shadow ? "shadow" : "hard",
-    ...(kind === "drip"
-      ? { amount: tokensWords(name, refillAmount), period: seconds(refillPeriodMs) }
-      : { amount: tokensWords(name, capacity) }),
-    ...(reset === undefined ? {} : { reset: resetChoice(reset.cron), cron: reset.cron, tz: reset.tz ?? "" }),
-    ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
-    ...(holdMs === undefined ? {} : { hold: seconds(holdMs) }),
-    windows: (schedule ?? []).map((entry) => windowOf(name, entry)),
+    amount: tokensWords(name, capacity),
+    ...KINDS[kind].draftOf(limit),
+    windows: schedule.map((entry) => windowOf(name, entry)),
   };
-}
-
-function resetChoice(cron: string): ResetChoice {
-  return RESETS.find(([, usual]) => usual === cron)?.[0] ?? "cron";
-}
-
-/** The cron of a calendar quota. */
-export function cronOf({ reset, cron }: Pick<LimitDraft, "reset" | "cron">): string {
-  return RESETS.find(([name]) => name === reset)?.[1] ?? cron.trim();
 }
 
 function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
@@ -150,26 +100,15 @@ export function limitOf(draft: LimitDraft): Limit {
   const counts = draft.counts.trim();
   if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
   const number = (what: string, text: string) => numberOf(`${name}: ${what}`, text);
-  const base = {
-    name,
-    capacity: number("the capacity", draft.capacity),
-    refillAmount: kind === "drip" ? number("the amount", draft.amount) : 0,
-    // What does not drip has a second here in its stored form.
-    refillPeriodMs: kind === "drip" ? number("the period", draft.period) * 1000 : 1000,
-  };
-  const zone = (tz: string) => (tz.trim() === "" ? {} : { tz: tz.trim() });
   return {
-    ...base,
+    ...{ name, capacity: number("the capacity", draft.capacity), refillAmount: 0, refillPeriodMs: 1000 },
+    ...KINDS[kind].termsOf(draft, number),
     ...(counts === "" ? {} : { counts }),
-    ...(mode === "soft" ? { soft: true as const } : {}),
-    ...(mode === "shadow" ? { shadow: true as const } : {}),
+    ...(mode === "hard" ? {} : { [mode]: true as const }),
     ...(draft.notify.trim() === "" ? {} : { notifyAt: percentsIn(name, draft.notify) }),
-    ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
-    ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
-    ...(kind === "concurrent" ? { holdMs: number("the hold", draft.hold) * 1000 } : {}),
     ...(windows.length === 0
       ? {}
-      : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
+      : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zoneIn(window.tz) })) }),
   };
 }
 
@@ -190,10 +129,6 @@ function entryOf(name: string, { cron, scale, capacity, amount, period }: Window
     ...optional("refillAmount", "the amount", amount, 1),
     ...optional("refillPeriodMs", "the period", period, 1000),
   };
-}
-
-function seconds(ms: number): string {
-  return whole(ms / 1000);
 }
 
 /** A window in words, so that an old schedule can be compared with a new one. */
@@ -220,14 +155,14 @@ export function isSameText(one: string, other: string): boolean {
 /** Whether saving would change anything. */
 export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
   const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) => {
-    const { capacity, amount, period, after, hold } = fields;
-    const numbers = [capacity, amount, period, after, hold].map((text) => numberIn(text) ?? text);
+    const numbers = NUMBERS.map((field) => [field, numberIn(fields[field]) ?? fields[field]]);
     return JSON.stringify([
-      { ...fields, capacity: "", amount: "", period: "", after: "", hold: "" },
-      numbers,
+      { ...fields, ...Object.fromEntries(numbers) },
       cronOf({ reset, cron }),
       windowsText(windows),
     ]);
   };
   return before === undefined || plain(before) !== plain(draft);
 }
+
+const NUMBERS = ["capacity", "amount", "period", "after", "hold"] as const;

@@ -1,16 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { RESETS } from "../domain/reset-names.ts";
+import { isSameText, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
 import {
   cronOf,
-  isSameText,
+  KIND_NAMES,
+  KINDS,
   type Kind,
-  type LimitDraft,
-  newWindow,
+  type KindDraft,
   type ResetChoice,
-  type WindowDraft,
-  windowsText,
-} from "./limit-draft.ts";
+  type TextField,
+} from "./limit-kinds.ts";
 import { NextReset } from "./next-reset.tsx";
 import { numberIn } from "./number-text.ts";
 import { Field, Select } from "./parts.tsx";
@@ -32,15 +32,15 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
   useEffect(() => {
     if (draft.isNew) name.current?.focus();
   }, [draft.isNew]);
-  const text = (
-    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after" | "hold" | "notify",
-    label: string,
-    testid: string,
-    hint?: string,
-  ) => (
-    <Field label={label}>
+  const text = ({
+    field,
+    label,
+    hint,
+    isNumber,
+  }: TextField<Exclude<keyof KindDraft, "reset"> | "capacity" | "notify">) => (
+    <Field label={label} key={field}>
       <input
-        data-testid={testid}
+        data-testid={`limit-${field}`}
         type="text"
         readOnly={isReadOnly}
         value={draft[field]}
@@ -50,9 +50,10 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
-      {field !== "cron" && field !== "tz" && field !== "notify" && <Read text={draft[field]} />}
+      {isNumber && <Read text={draft[field]} />}
     </Field>
   );
+  const kind = KINDS[draft.kind];
   if (draft.isRemoved) {
     return (
       <li class="limit-row removed" data-testid="limit-row" data-limit={draft.name} data-removed="true">
@@ -103,13 +104,8 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               testid="limit-kind"
               value={draft.kind}
               disabled={isReadOnly}
-              options={[
-                { value: "drip", label: "Refills" },
-                { value: "calendar", label: "Quota: calendar" },
-                { value: "session", label: "Quota: session" },
-                { value: "concurrent", label: "At once" },
-              ]}
-              onChange={(kind) => set({ kind: kind as Kind })}
+              options={KIND_NAMES.map((value) => ({ value, label: KINDS[value].choice }))}
+              onChange={(chosen) => set({ kind: chosen as Kind })}
             />
             <Was before={before?.kind} now={draft.kind} />
           </Field>
@@ -127,9 +123,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             />
             <Was before={before?.counts} now={draft.counts} />
           </Field>
-          {text("capacity", draft.kind === "concurrent" ? "At most, at once" : "Capacity", "limit-capacity")}
-          {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
-          {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
+          {text({ field: "capacity", label: kind.capacityLabel ?? "Capacity", isNumber: true })}
           {draft.kind === "calendar" && (
             <Field label="Full again">
               <Select
@@ -145,11 +139,8 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               <Was before={before?.reset} now={draft.reset} />
             </Field>
           )}
-          {draft.kind === "calendar" && draft.reset === "cron" && text("cron", "At (cron)", "limit-cron")}
-          {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
-          {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
-          {draft.kind === "concurrent" && text("hold", "Held for at most, seconds", "limit-hold")}
-          {text("notify", "Tell at, % used", "limit-notify", "80/95")}
+          {kind.fields.filter(({ field }) => field !== "cron" || draft.reset === "cron").map(text)}
+          {text({ field: "notify", label: "Tell at, % used", hint: "80/95" })}
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>

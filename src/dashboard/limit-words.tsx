@@ -1,5 +1,5 @@
-import type { Limit, StoredLimits } from "./shapes.ts";
-import { refillWords, tokensWords } from "./words.ts";
+import { limitWords } from "./limit-kinds.ts";
+import type { StoredLimits } from "./shapes.ts";
 
 /** The limits of a level in words, a line each. */
 export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined }) {
@@ -8,7 +8,7 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
     <ul class="changes">
       {stored.limits.map((limit) => (
         <li key={limit.name}>
-          <b>{limit.name}</b> {limitWords(limit)}
+          <b>{limit.name}</b> {limitWords(limit, ["counts", "soft", "shadow", "notifyAt"])}
         </li>
       ))}
       {stored.inherit === true && <li class="quiet">and inherited limits</li>}
@@ -18,15 +18,3 @@ export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined
 }
 
 export type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo">;
-
-function limitWords(limit: Limit): string {
-  const { name, capacity, counts, soft, shadow, notifyAt } = limit;
-  return [
-    tokensWords(name, capacity),
-    refillWords(limit),
-    ...(counts === undefined ? [] : [`counts ${counts}`]),
-    ...(soft === true ? ["soft"] : []),
-    ...(shadow === true ? ["shadow"] : []),
-    ...(notifyAt === undefined ? [] : [`tells ${notifyAt.join(", ")} %`]),
-  ].join(", ");
-}

@@ -1,7 +1,6 @@
 import { briefDuration } from "../domain/durations.ts";
 import { amountShown, dollarsText, isMoney } from "../domain/money-words.ts";
-import { RESETS } from "../domain/reset-names.ts";
-import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
+import type { Level, LimitSource, WaitMs } from "./shapes.ts";
 
 /** Every number alike: 1,250 stands below 12,500. */
 const WHOLE = new Intl.NumberFormat("en-GB");
@@ -53,25 +52,6 @@ export function rateWords(name: string, amount: number, periodMs: number): strin
     ? `${tokensWords(name, amount)} in ${durationWords(periodMs)}`
     : `${tokensWords(name, amount)}/${unit}`;
 }
-
-/** How a limit fills up again. */
-export function refillWords(limit: Limit): string {
-  if (limit.reset !== undefined) {
-    const usual = RESETS.find(([, cron]) => cron === limit.reset?.cron)?.[0];
-    const { cron, tz = "UTC" } = limit.reset;
-    return usual === undefined ? `full again at ${cron} (${tz})` : `full again ${usual} (${tz})`;
-  }
-  if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
-  if (limit.holdMs !== undefined) return `at once, each held for at most ${durationWords(limit.holdMs)}`;
-  return `refills ${rateWords(limit.name, limit.refillAmount, limit.refillPeriodMs)}`;
-}
-
-export const KIND_NAMES = {
-  drip: "refills",
-  calendar: "calendar quota",
-  session: "session quota",
-  concurrent: "at once",
-} as const;
 
 /** A level of limits in words, for whom it is. */
 export const LEVEL_NAMES: Readonly<Record<Level, string>> = {
