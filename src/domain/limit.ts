@@ -212,7 +212,7 @@ export function checkLimit<Name extends string, Measure extends string>(
   }
   // Nothing drips into what resets: its period means nothing, and is the same for all.
   const base = { name, capacity, refillAmount, refillPeriodMs: resets ? 1_000 : refillPeriodMs };
-  const most = formOf(limit)?.most ?? TOKENS_MAX;
+  const most = (own[0] && FORMS[own[0]].most) ?? TOKENS_MAX;
   const common = commonFields(limit, { ...base, most, resets, isSoft: limit.soft === true, calendar });
   const made = Object.freeze({ ...base, ...(common as CommonFields<Measure>), ...fields });
   MADE.add(made);
