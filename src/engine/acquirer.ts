@@ -1,5 +1,6 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { checkResource } from "../domain/names.ts";
+import { type Mode, runAsyncOr, runSync, type Steps, waitFor } from "../domain/steps.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Returned, TakenAnswer } from "../ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
@@ -40,7 +41,6 @@ import { type AcquireRequest, checkRefusal, checkRequest, type Demand } from "./
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { isInShadow } from "./shadow.ts";
-import { type Mode, runAsyncOr, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
 import { cannotWait, storeNotSync } from "./sync-request.ts";
 import { type Waiting, WaitingRoom } from "./waiting.ts";

@@ -6,12 +6,12 @@ import { changesIn } from "../domain/level-changes.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { mergeError } from "../domain/merged-limits.ts";
+import { type Mode, type Steps, waitFor } from "../domain/steps.ts";
 import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { PlacedBucket } from "../ports/in-place-takes.ts";
 import { SharedOrigins } from "./shared-origins.ts";
-import { type Mode, type Steps, waitFor } from "./steps.ts";
 
 /** One entity of the chain from the one that asks to its root, as configuration has it; `set` is that of the bucket, whoever asks. */
 export interface ChainLink extends PlacedBucket {

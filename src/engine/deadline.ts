@@ -1,6 +1,6 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Steps } from "../domain/steps.ts";
 import type { Clock } from "../ports/system.ts";
-import type { Steps } from "./steps.ts";
 
 /**
  * The time that a request has for all that it waits for before the store is asked to take: however many levels of configuration

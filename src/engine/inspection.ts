@@ -8,6 +8,7 @@ import { KnownNames } from "../domain/known-names.ts";
 import { checkLimitName, checkResource, shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { sortedByTurns } from "../domain/sorting.ts";
+import { runAsync } from "../domain/steps.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { HOUR_MS, type UsageSnapshot, type UsageSummary, UsageTally, type UsageTotal } from "../domain/usage.ts";
 import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
@@ -20,7 +21,6 @@ import { disabledIn } from "./plan.ts";
 import type { Question, RequestQuestion } from "./question.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, withTotals } from "./request.ts";
-import { runAsync } from "./steps.ts";
 import { type UsageRequest, usageQuery } from "./usage-query.ts";
 
 export type { UsageRequest } from "./usage-query.ts";

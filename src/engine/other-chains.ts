@@ -1,7 +1,7 @@
+import { type Mode, runAsync, runSync, type Steps, waitFor } from "../domain/steps.ts";
 import type { ChainLink, ConfigCache, HowRead } from "./config-cache.ts";
 import type { PartChain } from "./plan.ts";
 import { type AcquireRequest, alsoOf } from "./request.ts";
-import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 
 /** Of a request that takes from one resource. */
 export const NO_OTHERS: readonly PartChain[] = Object.freeze([]);

@@ -3,6 +3,7 @@ import { entityMissing } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { howLeavingOut } from "../domain/leaving-out.ts";
 import { checkBucketResource } from "../domain/names.ts";
+import { runAsync } from "../domain/steps.ts";
 import type { ChainLink, ConfigCache } from "./config-cache.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -35,7 +36,6 @@ import {
 } from "./request.ts";
 import type { Purpose, RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import { runAsync } from "./steps.ts";
 import type { Taken } from "./store-client.ts";
 import { type UnnamedRules, unnamedRules } from "./unnamed-limits.ts";
 

@@ -4,6 +4,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { debtTooLarge } from "../domain/charge-errors.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
+import type { Mode } from "../domain/steps.ts";
 import type {
   Answer,
   BucketStore,
@@ -29,7 +30,6 @@ import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import type { Mode } from "./steps.ts";
 import { CREDITS, Credit, type CreditEvents, withoutConfigCheck } from "./store-calls.ts";
 import { type StoreWrite, StoreWrites, type WriteEnd } from "./store-writes.ts";
 import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";

@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 /**
  * What records of each kind are found by, beside their keys. All kinds but `namespace` belong to a namespace.
@@ -206,14 +207,23 @@ export interface ExpiryBounds {
 }
 
 /**
- * Records of all namespaces: everything of a store but its buckets. Each call is one trip. Calls throw `RateLimiterUnavailable` where
- * no reply says so.
+ * Records of all namespaces: everything of a store but its buckets. Each call is one trip, or is answered at once. Calls throw
+ * `RateLimiterUnavailable` where no reply says so.
  */
 export interface RecordStore {
-  get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords>;
-  list(scope: string, list: RecordList, after: readonly string[] | undefined, limitMax: number): Promise<ListedRecords>;
-  commit(commit: RecordCommit): Promise<CommitReply>;
-  sums(scope: string, query: SumQuery): Promise<Sums>;
+  get(scope: string, keys: readonly RecordKey[]): MaybePromise<FoundRecords>;
+  list(
+    scope: string,
+    list: RecordList,
+    after: readonly string[] | undefined,
+    limitMax: number,
+  ): MaybePromise<ListedRecords>;
+  commit(commit: RecordCommit): MaybePromise<CommitReply>;
+}
+
+/** What was counted beside the records, and what of all of it is too old. */
+export interface CountStore {
+  sums(scope: string, query: SumQuery): MaybePromise<Sums>;
   /** Deletes some of what is old, of all namespaces; answers how many rows. */
-  expire(bounds: ExpiryBounds): Promise<number>;
+  expire(bounds: ExpiryBounds): MaybePromise<number>;
 }

@@ -2,7 +2,9 @@ import type { AuditEvent } from "../domain/audit.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { andThen } from "../domain/steps.ts";
 import type { AuditStore } from "../ports/audit-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import { pageOf } from "../stored/cursor.ts";
 import type { RecordParts } from "./parts.ts";
 
@@ -16,12 +18,13 @@ export class RecordAudit implements AuditStore {
     this.#namespaceId = namespaceId;
   }
 
-  async list(filter: { readonly entityId?: string }, { limit, cursor }: PageRequest): Promise<Page<AuditEvent>> {
+  list(filter: { readonly entityId?: string }, { limit, cursor }: PageRequest): MaybePromise<Page<AuditEvent>> {
     const list = { kind: "audit", of: "all", ...filter } as const;
     const after = cursor === undefined ? undefined : [numberIn(cursor)];
-    const found = await this.#parts.lists.list(this.#namespaceId, list, after, limit + 1);
-    const page = pageOf(found, limit, ({ place }) => place[0] as string);
-    return { ...page, items: page.items.map(({ body }) => body as AuditEvent) };
+    return andThen(this.#parts.lists.list(this.#namespaceId, list, after, limit + 1), (found) => {
+      const page = pageOf(found, limit, ({ place }) => place[0] as string);
+      return { ...page, items: page.items.map(({ body }) => body as AuditEvent) };
+    });
   }
 }
 

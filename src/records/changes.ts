@@ -1,6 +1,8 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
+import { run, type Steps, waitFor } from "../domain/steps.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type {
   CommitReply,
   RecordCommit,
@@ -27,7 +29,7 @@ export interface Decision<Reply> {
 type Work<Reply> = (
   found: readonly (StoredRecord | undefined)[],
   reading: Reading,
-) => Promise<Decision<Reply>> | Decision<Reply>;
+) => Steps<Decision<Reply>> | Decision<Reply>;
 
 /** As often a change is decided anew because another one came between. */
 const TRIES_MAX = 50;
@@ -50,12 +52,18 @@ export class Changes {
   }
 
   /** A change of configuration in a namespace that must be active, with its event. */
-  make<Reply>(namespaceId: string, keys: readonly RecordKey[], event: AuditEvent, work: Work<Reply>): Promise<Reply> {
+  make<Reply>(
+    namespaceId: string,
+    keys: readonly RecordKey[],
+    event: AuditEvent,
+    work: Work<Reply>,
+  ): MaybePromise<Reply> {
     return this.#queued(namespaceId, () =>
-      this.#again(namespaceId, async (reading) => {
-        const [namespace, ...found] = await reading.get([namespaceKey(namespaceId), ...keys]);
+      this.#again(namespaceId, function* (reading) {
+        const [namespace, ...found] = yield* reading.get([namespaceKey(namespaceId), ...keys]);
         requireActive(namespaceId, namespace);
-        const { reply, write } = await work(found, reading);
+        const made = work(found, reading);
+        const { reply, write } = "reply" in made ? made : yield* made;
         const about = { event: { event, auditIn: namespaceId }, bumps: [namespaceId] };
         return { reply, commit: write && onGeneration(namespaceId, reading, write, about) };
       }),
@@ -65,12 +73,12 @@ export class Changes {
   /** A change of namespaces. `bumped`: the one whose takes must notice; also whoever made the change does. */
   register<Reply>(
     about: { readonly event: AuditEvent | undefined; readonly auditIn: string },
-    work: (reading: Reading) => Promise<Decision<Reply> & { readonly bumped: string }>,
-  ): Promise<Reply> {
+    work: (reading: Reading) => Steps<Decision<Reply> & { readonly bumped: string }>,
+  ): MaybePromise<Reply> {
     const { event, auditIn } = about;
     return this.#queued(REGISTRY, () =>
-      this.#again(REGISTRY, async (reading) => {
-        const { reply, write, bumped } = await work(reading);
+      this.#again(REGISTRY, function* (reading) {
+        const { reply, write, bumped } = yield* work(reading);
         const bumps = [...new Set([REGISTRY, auditIn, bumped])];
         const logged = event === undefined ? undefined : { event, auditIn };
         return { reply, commit: write && onGeneration(REGISTRY, reading, write, { event: logged, bumps }) };
@@ -87,10 +95,10 @@ export class Changes {
     keys: readonly RecordKey[],
     where: "active" | "anywhere",
     work: (found: readonly (StoredRecord | undefined)[]) => Decision<Reply>,
-  ): Promise<Reply> {
+  ): MaybePromise<Reply> {
     const asked = where === "active" ? [namespaceKey(namespaceId), ...keys] : keys;
-    return this.#again(namespaceId, async (reading) => {
-      const records = await reading.get(asked);
+    const decided = function* (reading: Reading): Steps<{ reply: Reply; commit: RecordCommit | undefined }> {
+      const records = yield* reading.get(asked);
       if (where === "active") requireActive(namespaceId, records[0]);
       const { reply, write } = work(where === "active" ? records.slice(1) : records);
       if (write === undefined) return { reply, commit: undefined };
@@ -101,30 +109,31 @@ export class Changes {
         reply,
         commit: { scope: namespaceId, guard, puts, deletes, event: undefined, bumps: [], sent: "first" },
       };
+    };
+    return run(this.#again(namespaceId, decided));
+  }
+
+  #queued<Reply>(scope: string, change: () => Steps<Reply>): MaybePromise<Reply> {
+    const before = this.#last.get(scope);
+    const work = () => run(change());
+    const mine = before === undefined ? work() : before.then(work, work);
+    if (!(mine instanceof Promise)) return mine;
+    this.#last.set(scope, mine);
+    return mine.finally(() => {
+      if (this.#last.get(scope) === mine) this.#last.delete(scope);
     });
   }
 
-  async #queued<Reply>(scope: string, work: () => Promise<Reply>): Promise<Reply> {
-    const before = this.#last.get(scope);
-    const mine = before === undefined ? work() : before.then(work, work);
-    this.#last.set(scope, mine);
-    try {
-      return await mine;
-    } finally {
-      if (this.#last.get(scope) === mine) this.#last.delete(scope);
-    }
-  }
-
-  async #again<Reply>(
+  *#again<Reply>(
     scope: string,
-    decide: (reading: Reading) => Promise<{ readonly reply: Reply; readonly commit: RecordCommit | undefined }>,
-  ): Promise<Reply> {
+    decide: (reading: Reading) => Steps<{ readonly reply: Reply; readonly commit: RecordCommit | undefined }>,
+  ): Steps<Reply> {
     let lost = 0;
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       try {
-        const { reply, commit } = await decide(new Reading(this.#store, this.#generations, scope));
+        const { reply, commit } = yield* decide(new Reading(this.#store, this.#generations, scope));
         if (commit === undefined) return reply;
-        const done = await this.#sent(commit);
+        const done = yield* this.#sent(commit);
         if (done.kind === "done") return reply;
         if (done.kind === "moved") continue;
         // Without an event it is decided anew: whether it was made is seen by what is then found.
@@ -143,9 +152,9 @@ export class Changes {
     );
   }
 
-  async #sent(commit: RecordCommit): Promise<CommitReply> {
+  *#sent(commit: RecordCommit): Steps<CommitReply> {
     for (let sends = 1; ; sends++) {
-      const reply = await this.#store.commit(sends === 1 ? commit : { ...commit, sent: "again" });
+      const reply = yield* waitFor(this.#store.commit(sends === 1 ? commit : { ...commit, sent: "again" }));
       if (reply.kind === "done") this.#generations.noteAll(reply);
       if (reply.kind !== "unavailable") return reply;
       if (reply.applied === "no") throw new CommitUnavailable(sends === 1 ? "no" : "unknown", reply.cause);

@@ -4,6 +4,8 @@ import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig
 import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { refuseUsageKeptDays } from "../domain/retention.ts";
+import { andThen } from "../domain/steps.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore, SetReply } from "../ports/config-store.ts";
 import type { RecordList, StoredRecord } from "../ports/record-store.ts";
 import { scopeOfRow } from "../stored/config-keys.ts";
@@ -30,20 +32,19 @@ export class RecordConfig implements ConfigStore {
     return this.#parts.generations.of(this.#namespaceId);
   }
 
-  async askGeneration(): Promise<void> {
-    await this.#parts.lists.get(this.#namespaceId, []);
+  askGeneration(): MaybePromise<void> {
+    return andThen(this.#parts.lists.get(this.#namespaceId, []), () => {});
   }
 
-  resolve(entityId: string, resource: string): Promise<LevelConfig> {
+  resolve(entityId: string, resource: string): MaybePromise<LevelConfig> {
     return this.#resolver.resolve(entityId, resource);
   }
 
-  async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
-    const [record] = await this.#parts.lists.get(this.#namespaceId, [configKey(scope)]);
-    return record && configOf(record);
+  get(scope: ConfigScope): MaybePromise<StoredConfig | undefined> {
+    return this.#parts.lists.one(this.#namespaceId, configKey(scope), configOf);
   }
 
-  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
+  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): MaybePromise<SetReply> {
     refuseUsageKeptDays(change);
     const keys = [configKey(scope), historyOf(scope), ...("planId" in scope ? [planKey(scope.planId)] : [])];
     return this.#parts.changes.make(
@@ -61,18 +62,18 @@ export class RecordConfig implements ConfigStore {
     );
   }
 
-  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<boolean> {
     return this.#change(scope, event, (before) => policyChanged(before, change));
   }
 
-  delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
+  delete(scope: ConfigScope, event: AuditEvent): MaybePromise<boolean> {
     return this.#change(scope, event, limitsDeleted);
   }
 
   listForEntity(
     entityId: string,
     page: PageRequest,
-  ): Promise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
+  ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
     const list: RecordList = { kind: "config", of: "owner", owner: ["entity", entityId], which: "limits" };
     return this.#parts.lists.page(this.#namespaceId, list, page, 1, ({ key, body }) => ({
       scope: scopeOfRow(entityId, key[2] as string),
@@ -80,19 +81,19 @@ export class RecordConfig implements ConfigStore {
     }));
   }
 
-  listEntities(resource: string, page: PageRequest): Promise<Page<string>> {
+  listEntities(resource: string, page: PageRequest): MaybePromise<Page<string>> {
     return this.#names({ kind: "config", of: "resource", resource }, page, 1);
   }
 
-  listEntityResources(page: PageRequest): Promise<Page<string>> {
+  listEntityResources(page: PageRequest): MaybePromise<Page<string>> {
     return this.#names({ kind: "config", of: "entityResources" }, page, 2);
   }
 
-  listResources(page: PageRequest): Promise<Page<string>> {
+  listResources(page: PageRequest): MaybePromise<Page<string>> {
     return this.#names({ kind: "config", of: "defaults" }, page, 2);
   }
 
-  #names(list: RecordList, page: PageRequest, part: 1 | 2): Promise<Page<string>> {
+  #names(list: RecordList, page: PageRequest, part: 1 | 2): MaybePromise<Page<string>> {
     return this.#parts.lists.page(this.#namespaceId, list, page, 1, ({ key }) => key[part] as string);
   }
 
@@ -100,7 +101,7 @@ export class RecordConfig implements ConfigStore {
     scope: ConfigScope,
     event: AuditEvent,
     change: (before: StoredConfig | undefined) => ConfigChange,
-  ): Promise<boolean> {
+  ): MaybePromise<boolean> {
     const keys = [configKey(scope), historyOf(scope)];
     return this.#parts.changes.make(this.#namespaceId, keys, event, ([record, history], reading) => {
       const before = record && configOf(record);

@@ -112,7 +112,7 @@ export class RecordLeases implements LeaseStore {
     );
   }
 
-  #onKey<Reply>({ key }: KeyMark, work: (known: StoredKey | undefined) => Decision<Reply>): Promise<Reply> {
+  async #onKey<Reply>({ key }: KeyMark, work: (known: StoredKey | undefined) => Decision<Reply>): Promise<Reply> {
     return this.#parts.changes.write(this.#namespaceId, [markKey(key)], "anywhere", ([record]) =>
       work(record && this.#keyOf(record)),
     );

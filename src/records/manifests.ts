@@ -1,6 +1,7 @@
 import type { ConfigScope, StoredConfig } from "../domain/config.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { type OwnedPiece, type Piece, pieceKey, pieceOfKey } from "../domain/piece.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../ports/manifest-store.ts";
 import type { ListedRecord, RecordList, StoredRecord } from "../ports/record-store.ts";
 import { scopeOfPlanRow, scopeOfRow } from "../stored/config-keys.ts";
@@ -19,7 +20,7 @@ export class RecordManifests implements ManifestStore {
     this.#namespaceId = namespaceId;
   }
 
-  setRun(record: OwnerRecord): Promise<void> {
+  setRun(record: OwnerRecord): MaybePromise<void> {
     const put = { kind: "owner", key: [record.owner], by: {}, body: record } as const;
     return this.#parts.changes.write(this.#namespaceId, [ownerKey(record.owner)], "active", () => ({
       reply: undefined,
@@ -27,12 +28,11 @@ export class RecordManifests implements ManifestStore {
     }));
   }
 
-  async getRun(owner: string): Promise<OwnerRecord | undefined> {
-    const [record] = await this.#parts.lists.get(this.#namespaceId, [ownerKey(owner)]);
-    return record && objectIn<OwnerRecord>(record);
+  getRun(owner: string): MaybePromise<OwnerRecord | undefined> {
+    return this.#parts.lists.one(this.#namespaceId, ownerKey(owner), objectIn<OwnerRecord>);
   }
 
-  enter(owned: OwnedPiece, { run, takeOver }: OwnerRight): Promise<EnterReply> {
+  enter(owned: OwnedPiece, { run, takeOver }: OwnerRight): MaybePromise<EnterReply> {
     const { piece, owner, ...entry } = owned;
     const key = pieceKey(piece);
     const put = { kind: "owned", key: [key], by: {}, body: { owner, ...entry } } as const;
@@ -45,7 +45,7 @@ export class RecordManifests implements ManifestStore {
     });
   }
 
-  strike(piece: Piece, owner: string, { run }: Pick<OwnerRight, "run">): Promise<StrikeReply> {
+  strike(piece: Piece, owner: string, { run }: Pick<OwnerRight, "run">): MaybePromise<StrikeReply> {
     const key = ownedKey(pieceKey(piece));
     const keys = [key, ownerKey(owner)];
     return this.#parts.changes.write(this.#namespaceId, keys, "active", ([record, last]): Decision<StrikeReply> => {
@@ -55,14 +55,14 @@ export class RecordManifests implements ManifestStore {
     });
   }
 
-  list(page: PageRequest): Promise<Page<OwnedPiece>> {
+  list(page: PageRequest): MaybePromise<Page<OwnedPiece>> {
     return this.#parts.lists.page(this.#namespaceId, { kind: "owned", of: "all" }, page, 1, ownedOf);
   }
 
   listConfigs(
     { entityId }: { readonly entityId?: string },
     page: PageRequest,
-  ): Promise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
+  ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
     const ofEntity = { kind: "config", of: "owner", owner: ["entity", entityId ?? ""], which: "all" } as const;
     const list: RecordList = entityId === undefined ? { kind: "config", of: "all" } : ofEntity;
     return this.#parts.lists.page(this.#namespaceId, list, page, entityId === undefined ? 3 : 1, ({ key, body }) => {

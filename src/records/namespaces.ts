@@ -1,6 +1,8 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { andThen, run, type Steps } from "../domain/steps.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../ports/namespace-store.ts";
 import type { ListedRecord } from "../ports/record-store.ts";
 import { namespaceOf, namespacePut } from "./bodies.ts";
@@ -17,50 +19,51 @@ export class RecordNamespaces implements NamespaceStore {
     this.#parts = parts;
   }
 
-  async register(namespace: Namespace, event: AuditEvent, auditIn: string): Promise<Namespace> {
-    return this.#seen(
-      await this.#parts.changes.register({ event, auditIn }, async (reading) => {
-        const known = await activeIn(reading, namespace.name);
-        if (known !== undefined) return { reply: known, bumped: known.id };
-        return { reply: namespace, write: { puts: [namespacePut(namespace)] }, bumped: namespace.id };
-      }),
+  register(namespace: Namespace, event: AuditEvent, auditIn: string): MaybePromise<Namespace> {
+    const registered = this.#parts.changes.register({ event, auditIn }, function* (reading) {
+      const known = yield* activeIn(reading, namespace.name);
+      if (known !== undefined) return { reply: known, bumped: known.id };
+      return { reply: namespace, write: { puts: [namespacePut(namespace)] }, bumped: namespace.id };
+    });
+    return andThen(registered, (active) => this.#seen(active));
+  }
+
+  get(name: string): MaybePromise<Namespace | undefined> {
+    const list = { kind: "namespace", of: "name", name } as const;
+    return andThen(
+      this.#parts.lists.list(REGISTRY, list, undefined, 1),
+      ([found]) => found && this.#seen(listed(found)),
     );
   }
 
-  async get(name: string): Promise<Namespace | undefined> {
-    const list = { kind: "namespace", of: "name", name } as const;
-    const [found] = await this.#parts.lists.list(REGISTRY, list, undefined, 1);
-    return found && this.#seen(listed(found));
-  }
-
-  list(page: PageRequest): Promise<Page<Namespace>> {
+  list(page: PageRequest): MaybePromise<Page<Namespace>> {
     return this.#parts.lists.page(REGISTRY, { kind: "namespace", of: "active" }, page, 1, listed);
   }
 
-  delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {
-    return this.#parts.changes.register<Namespace | undefined>({ event, auditIn }, async (reading) => {
-      const namespace = await activeIn(reading, name);
+  delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): MaybePromise<Namespace | undefined> {
+    return this.#parts.changes.register<Namespace | undefined>({ event, auditIn }, function* (reading) {
+      const namespace = yield* activeIn(reading, name);
       if (namespace === undefined) return { reply: undefined, bumped: REGISTRY };
       const deleted: Namespace = { ...namespace, status: "deleted", deletedAtMs: nowMs };
       return { reply: deleted, write: { puts: [namespacePut(deleted)] }, bumped: namespace.id };
     });
   }
 
-  recover(id: string, event: AuditEvent, auditIn: string): Promise<RecoverReply> {
-    return this.#parts.changes.register({ event, auditIn }, async (reading) => ({
-      ...(await recovered(reading, id)),
-      bumped: id,
-    }));
+  recover(id: string, event: AuditEvent, auditIn: string): MaybePromise<RecoverReply> {
+    return this.#parts.changes.register({ event, auditIn }, function* (reading) {
+      return { ...(yield* recovered(reading, id)), bumped: id };
+    });
   }
 
-  listOrphans(page: PageRequest): Promise<Page<Namespace>> {
+  listOrphans(page: PageRequest): MaybePromise<Page<Namespace>> {
     return this.#parts.lists.page(REGISTRY, { kind: "namespace", of: "orphans" }, page, 1, listed);
   }
 
-  async withDueLeases(untilMs: number): Promise<readonly DueNamespace[]> {
+  withDueLeases(untilMs: number): MaybePromise<readonly DueNamespace[]> {
     const list = { kind: "namespace", of: "due", untilMs } as const;
-    const found = await this.#parts.lists.list(REGISTRY, list, undefined, Number.MAX_SAFE_INTEGER);
-    return found.map((record) => ({ namespace: listed(record), sinceMs: 0 }));
+    return andThen(this.#parts.lists.list(REGISTRY, list, undefined, Number.MAX_SAFE_INTEGER), (found) =>
+      found.map((record) => ({ namespace: listed(record), sinceMs: 0 })),
+    );
   }
 
   nothingDue(): void {
@@ -72,15 +75,15 @@ export class RecordNamespaces implements NamespaceStore {
     event: AuditEvent,
     auditIn: string,
     onProgress: (recordsDeleted: number) => void,
-  ): Promise<PurgeReply> {
-    return purge(this.#parts, id, { event, auditIn }, onProgress);
+  ): MaybePromise<PurgeReply> {
+    return run(purge(this.#parts, id, { event, auditIn }, onProgress));
   }
 
   /** Its generation is looked at once, so that the first take does not go by one that was never seen. */
-  async #seen(namespace: Namespace): Promise<Namespace> {
+  #seen(namespace: Namespace): MaybePromise<Namespace> {
     const { generations, lists } = this.#parts;
-    if (generations.of(namespace.id) === 0) await lists.get(namespace.id, [namespaceKey(namespace.id)]);
-    return namespace;
+    if (generations.of(namespace.id) > 0) return namespace;
+    return andThen(lists.get(namespace.id, [namespaceKey(namespace.id)]), () => namespace);
   }
 }
 
@@ -113,20 +116,20 @@ export async function ensureDefault({ lists, store }: RecordParts): Promise<void
   if (reply.kind === "unavailable") throw reply.cause;
 }
 
-async function recovered(reading: Reading, id: string): Promise<Decision<RecoverReply>> {
-  const [record] = await reading.get([namespaceKey(id)]);
+function* recovered(reading: Reading, id: string): Steps<Decision<RecoverReply>> {
+  const [record] = yield* reading.get([namespaceKey(id)]);
   if (record === undefined) return { reply: { kind: "missing" } };
   const { deletedAtMs: _, ...namespace } = namespaceOf(record);
   if (namespace.status !== "deleted") return { reply: { kind: "notDeleted", status: namespace.status } };
-  if ((await activeIn(reading, namespace.name)) !== undefined) {
+  if ((yield* activeIn(reading, namespace.name)) !== undefined) {
     return { reply: { kind: "nameTaken", name: namespace.name } };
   }
   const active: Namespace = { ...namespace, status: "active" };
   return { reply: { kind: "recovered", namespace: active }, write: { puts: [namespacePut(active)] } };
 }
 
-async function activeIn(reading: Reading, name: string): Promise<Namespace | undefined> {
-  const [found] = await reading.list({ kind: "namespace", of: "name", name }, undefined, 1);
+function* activeIn(reading: Reading, name: string): Steps<Namespace | undefined> {
+  const [found] = yield* reading.list({ kind: "namespace", of: "name", name }, undefined, 1);
   return found && listed(found);
 }
 

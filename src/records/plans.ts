@@ -2,6 +2,8 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { Entity } from "../domain/entity.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../domain/plan.ts";
+import type { Steps } from "../domain/steps.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../ports/plan-store.ts";
 import { scopeOfPlanRow } from "../stored/config-keys.ts";
 import { configOf, planOf, planPut } from "./bodies.ts";
@@ -21,7 +23,7 @@ export class RecordPlans implements PlanStore {
     this.#namespaceId = namespaceId;
   }
 
-  create(plan: Plan, event: AuditEvent): Promise<CreatePlanReply> {
+  create(plan: Plan, event: AuditEvent): MaybePromise<CreatePlanReply> {
     return this.#parts.changes.make(
       this.#namespaceId,
       [planKey(plan.id)],
@@ -33,12 +35,11 @@ export class RecordPlans implements PlanStore {
     );
   }
 
-  async get(id: string): Promise<Plan | undefined> {
-    const [record] = await this.#parts.lists.get(this.#namespaceId, [planKey(id)]);
-    return record && planOf(record);
+  get(id: string): MaybePromise<Plan | undefined> {
+    return this.#parts.lists.one(this.#namespaceId, planKey(id), planOf);
   }
 
-  update(id: string, change: PlanChange, event: AuditEvent): Promise<PlanUpdate> {
+  update(id: string, change: PlanChange, event: AuditEvent): MaybePromise<PlanUpdate> {
     return this.#parts.changes.make(this.#namespaceId, [planKey(id)], event, ([record]): Decision<PlanUpdate> => {
       const update = planUpdate(record && planOf(record), change);
       if (update.kind !== "updated") return { reply: update };
@@ -46,35 +47,32 @@ export class RecordPlans implements PlanStore {
     });
   }
 
-  delete(id: string, event: AuditEvent): Promise<DeletePlanReply> {
-    return this.#parts.changes.make(
-      this.#namespaceId,
-      [planKey(id)],
-      event,
-      async ([known], reading): Promise<Decision<DeletePlanReply>> => {
-        if (known === undefined) return { reply: { kind: "missing" } };
-        const [first] = await reading.list({ kind: "entity", of: "plan", planId: id }, undefined, 1);
-        if (first !== undefined) return { reply: { kind: "inUse", entityId: first.key[0] as string } };
-        const configs = await reading.listAll({ kind: "config", of: "owner", owner: ["plan", id], which: "all" });
-        const scopes = configs.map(({ key }) => scopeOfPlanRow(id, key[2] as string));
-        const histories = scopes.length === 0 ? [] : await reading.get(scopes.map(historyOf));
-        // Entities that had it may still be brought up to now by what it said.
-        const puts = scopes.flatMap((scope, i) => {
-          const before = configOf({ ...configKey(scope), body: configs[i]?.body });
-          return versionPuts(scope, histories[i], { before, after: undefined }, reading.timeOf(event));
-        });
-        return { reply: { kind: "deleted" }, write: { puts, deletes: [planKey(id), ...scopes.map(configKey)] } };
-      },
-    );
+  delete(id: string, event: AuditEvent): MaybePromise<DeletePlanReply> {
+    return this.#parts.changes.make(this.#namespaceId, [planKey(id)], event, function* ([known], reading): Steps<
+      Decision<DeletePlanReply>
+    > {
+      if (known === undefined) return { reply: { kind: "missing" } };
+      const [first] = yield* reading.list({ kind: "entity", of: "plan", planId: id }, undefined, 1);
+      if (first !== undefined) return { reply: { kind: "inUse", entityId: first.key[0] as string } };
+      const configs = yield* reading.listAll({ kind: "config", of: "owner", owner: ["plan", id], which: "all" });
+      const scopes = configs.map(({ key }) => scopeOfPlanRow(id, key[2] as string));
+      const histories = scopes.length === 0 ? [] : yield* reading.get(scopes.map(historyOf));
+      // Entities that had it may still be brought up to now by what it said.
+      const puts = scopes.flatMap((scope, i) => {
+        const before = configOf({ ...configKey(scope), body: configs[i]?.body });
+        return versionPuts(scope, histories[i], { before, after: undefined }, reading.timeOf(event));
+      });
+      return { reply: { kind: "deleted" }, write: { puts, deletes: [planKey(id), ...scopes.map(configKey)] } };
+    });
   }
 
-  list(page: PageRequest): Promise<Page<Plan>> {
+  list(page: PageRequest): MaybePromise<Page<Plan>> {
     return this.#parts.lists.page(this.#namespaceId, { kind: "plan", of: "all" }, page, 1, ({ key, body }) =>
       planOf({ kind: "plan", key, body }),
     );
   }
 
-  listEntities(id: string, page: PageRequest): Promise<Page<Entity>> {
+  listEntities(id: string, page: PageRequest): MaybePromise<Page<Entity>> {
     const list = { kind: "entity", of: "plan", planId: id } as const;
     return this.#parts.lists.page(this.#namespaceId, list, page, 1, listedEntity);
   }

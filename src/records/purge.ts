@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
+import { type Steps, waitFor } from "../domain/steps.ts";
 import type { PurgeReply } from "../ports/namespace-store.ts";
 import type { CommitReply } from "../ports/record-store.ts";
 import { namespaceOf, namespacePut } from "./bodies.ts";
@@ -13,40 +14,46 @@ const CHUNK_ROWS = 1_000;
  * Removes a deleted namespace in steps. It is marked first, so that it cannot be recovered half; its own record goes last, so that a
  * purge that was cut off is found and run again.
  */
-export async function purge(
+export function* purge(
   { changes, store }: RecordParts,
   id: string,
   about: { readonly event: AuditEvent; readonly auditIn: string },
   onProgress: (recordsDeleted: number) => void,
-): Promise<PurgeReply> {
+): Steps<PurgeReply> {
   const marked = { event: undefined, auditIn: about.auditIn };
-  const refusal = await changes.register<PurgeReply | undefined>(marked, async (reading) => {
-    const [record] = await reading.get([namespaceKey(id)]);
-    return { ...begun(record && namespaceOf(record)), bumped: id };
-  });
+  const refusal = yield* waitFor(
+    changes.register<PurgeReply | undefined>(marked, function* (reading) {
+      const [record] = yield* reading.get([namespaceKey(id)]);
+      return { ...begun(record && namespaceOf(record)), bumped: id };
+    }),
+  );
   if (refusal !== undefined) return refusal;
   let records = 0;
   for (let deleted = CHUNK_ROWS; deleted >= CHUNK_ROWS; ) {
     deleted = deletedBy(
-      await store.commit({
-        ...{
-          scope: id,
-          guard: { kind: "versions", versions: [] },
-          puts: [],
-          event: undefined,
-          bumps: [],
-          sent: "first",
-        },
-        deletes: [{ kind: "someIn", namespaceId: id, limitMax: CHUNK_ROWS }],
-      }),
+      yield* waitFor(
+        store.commit({
+          ...{
+            scope: id,
+            guard: { kind: "versions", versions: [] },
+            puts: [],
+            event: undefined,
+            bumps: [],
+            sent: "first",
+          },
+          deletes: [{ kind: "someIn", namespaceId: id, limitMax: CHUNK_ROWS }],
+        }),
+      ),
     );
     records += deleted;
     if (deleted > 0) onProgress(records);
   }
-  await changes.register<void>(about, async (reading) => {
-    await reading.get([]);
-    return { reply: undefined, write: { deletes: [namespaceKey(id)] }, bumped: id };
-  });
+  yield* waitFor(
+    changes.register<void>(about, function* (reading) {
+      yield* reading.get([]);
+      return { reply: undefined, write: { deletes: [namespaceKey(id)] }, bumped: id };
+    }),
+  );
   return { kind: "purged", records };
 }
 

@@ -1,5 +1,6 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import { type ChangeTime, numberOfGeneration } from "../domain/change-number.ts";
+import { type Steps, waitFor } from "../domain/steps.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
 import type { Generations } from "./generations.ts";
 
@@ -29,27 +30,23 @@ export class Reading {
     return this.#generation ?? 0;
   }
 
-  async get(keys: readonly RecordKey[]): Promise<readonly (StoredRecord | undefined)[]> {
-    const { generation, records } = await this.#store.get(this.#scope, keys);
+  *get(keys: readonly RecordKey[]): Steps<readonly (StoredRecord | undefined)[]> {
+    const { generation, records } = yield* waitFor(this.#store.get(this.#scope, keys));
     this.#requireSame(generation);
     return records;
   }
 
-  async list(
-    list: RecordList,
-    after: readonly string[] | undefined,
-    limitMax: number,
-  ): Promise<readonly ListedRecord[]> {
-    const { generation, records } = await this.#store.list(this.#scope, list, after, limitMax);
+  *list(list: RecordList, after: readonly string[] | undefined, limitMax: number): Steps<readonly ListedRecord[]> {
+    const { generation, records } = yield* waitFor(this.#store.list(this.#scope, list, after, limitMax));
     this.#requireSame(generation);
     return records;
   }
 
   /** All of a list, page by page. */
-  async listAll(list: RecordList): Promise<readonly ListedRecord[]> {
+  *listAll(list: RecordList): Steps<readonly ListedRecord[]> {
     const all: ListedRecord[] = [];
     for (let after: readonly string[] | undefined; ; after = all.at(-1)?.place) {
-      const found = await this.list(list, after, PAGE);
+      const found = yield* this.list(list, after, PAGE);
       all.push(...found);
       if (found.length < PAGE) return all;
     }

@@ -8,7 +8,7 @@ import {
   windowPosition,
 } from "../domain/refusal-count.ts";
 import type { UsageWindow } from "../domain/usage.ts";
-import type { RecordKey, RecordPut, StoredRecord, Sum } from "../ports/record-store.ts";
+import type { CountStore, RecordKey, RecordPut, StoredRecord, Sum } from "../ports/record-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../ports/refusal-store.ts";
 import { objectIn } from "./bodies.ts";
 import { CommitUnavailable } from "./changes.ts";
@@ -20,10 +20,12 @@ export class RecordRefusals implements RefusalStore {
   readonly isKept: boolean;
   readonly writeEveryMs = WRITE_EVERY_MS;
   readonly #parts: RecordParts;
+  readonly #counts: CountStore;
   readonly #namespaceId: string;
 
-  constructor(parts: RecordParts, namespaceId: string, isKept: boolean) {
+  constructor(parts: RecordParts, counts: CountStore, namespaceId: string, isKept: boolean) {
     this.#parts = parts;
+    this.#counts = counts;
     this.#namespaceId = namespaceId;
     this.isKept = isKept;
   }
@@ -50,7 +52,7 @@ export class RecordRefusals implements RefusalStore {
       startMs: position.windowStartMs,
       key: [position.entityId, position.resource, position.limit, position.level, position.total ? "1" : "0"],
     };
-    const { sums, nextMs } = await sumsOf(this.#parts.store, this.#namespaceId, {
+    const { sums, nextMs } = await sumsOf(this.#counts, this.#namespaceId, {
       ...{ kind: "refusal", window, fromMs, toMs, after },
       ...{ entityId, resource, limit: name, limitMax: limit + 1 },
     });

@@ -2,6 +2,8 @@ import { type ConfigScope, type LevelConfig, scopesOf } from "../domain/config.t
 import { type LimitsVersion, resolveChanges, saidOver } from "../domain/config-versions.ts";
 import { namespaceNotActive } from "../domain/namespace.ts";
 import { formerPlans, stintsFrom } from "../domain/plan-stints.ts";
+import { run, type Steps, waitFor } from "../domain/steps.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { RecordKey, StoredRecord } from "../ports/record-store.ts";
 import { configOf, entityOf, namespaceOf, textOf } from "./bodies.ts";
 import { versionsIn } from "./histories.ts";
@@ -16,21 +18,25 @@ const TRIES_MAX = 50;
  */
 export class Resolver {
   readonly #namespaceId: string;
-  readonly #get: (keys: readonly RecordKey[]) => Promise<readonly (StoredRecord | undefined)[]>;
+  readonly #get: (keys: readonly RecordKey[]) => MaybePromise<readonly (StoredRecord | undefined)[]>;
   readonly #plansOf = new Map<string, readonly string[]>();
 
   constructor(
     namespaceId: string,
-    get: (keys: readonly RecordKey[]) => Promise<readonly (StoredRecord | undefined)[]>,
+    get: (keys: readonly RecordKey[]) => MaybePromise<readonly (StoredRecord | undefined)[]>,
   ) {
     this.#namespaceId = namespaceId;
     this.#get = get;
   }
 
-  async resolve(entityId: string, resource: string): Promise<LevelConfig> {
+  resolve(entityId: string, resource: string): MaybePromise<LevelConfig> {
+    return run(this.#resolved(entityId, resource));
+  }
+
+  *#resolved(entityId: string, resource: string): Steps<LevelConfig> {
     let asked = this.#plansOf.get(entityId) ?? [];
     for (let tries = 1; ; tries++) {
-      const found = await this.#found(entityId, resource, asked);
+      const found = yield* this.#found(entityId, resource, asked);
       const entity = found.entity && entityOf(found.entity);
       const stints = found.stints && stintsFrom(textOf(found.stints));
       const wanted = [...(entity?.planId === undefined ? [] : [entity.planId]), ...formerPlans(stints)];
@@ -42,16 +48,18 @@ export class Resolver {
     }
   }
 
-  async #found(entityId: string, resource: string, planIds: readonly string[]): Promise<Found> {
+  *#found(entityId: string, resource: string, planIds: readonly string[]): Steps<Found> {
     const scopes = [
       ...scopesOf(entityId, resource, undefined),
       ...planIds.flatMap((planId) => scopesOf(entityId, resource, planId).filter((scope) => "planId" in scope)),
     ];
-    const [namespace, entity, stints, ...rest] = await this.#get([
-      ...[namespaceKey(this.#namespaceId), entityKey(entityId), stintsOf(entityId)],
-      ...scopes.map(configKey),
-      ...scopes.map(historyOf),
-    ]);
+    const [namespace, entity, stints, ...rest] = yield* waitFor(
+      this.#get([
+        ...[namespaceKey(this.#namespaceId), entityKey(entityId), stintsOf(entityId)],
+        ...scopes.map(configKey),
+        ...scopes.map(historyOf),
+      ]),
+    );
     if (namespace === undefined || namespaceOf(namespace).status !== "active") {
       throw namespaceNotActive(this.#namespaceId);
     }

@@ -1,4 +1,5 @@
 import type { Retention } from "../domain/retention.ts";
+import type { CountStore } from "../ports/record-store.ts";
 import type { ScopedStore } from "../ports/store.ts";
 import { RecordAudit } from "./audit.ts";
 import { RecordConfig } from "./config.ts";
@@ -12,6 +13,7 @@ import { RecordUsage } from "./usage.ts";
 
 interface ScopeOptions {
   readonly retention: Retention;
+  readonly counts: CountStore;
   /** What of leases the takes of the store write. */
   readonly takes: LeasesByTakes;
 }
@@ -23,15 +25,15 @@ export const NO_LEASES_BY_TAKES: LeasesByTakes = { isWrittenByTake: false, write
 export function recordScope(
   parts: RecordParts,
   namespaceId: string,
-  { retention, takes }: ScopeOptions,
+  { retention, counts, takes }: ScopeOptions,
 ): Omit<ScopedStore, "buckets"> {
   const isCounted = retention.usageKeepMs !== undefined;
   return {
     config: new RecordConfig(parts, namespaceId),
     entities: new RecordEntities(parts, namespaceId),
     plans: new RecordPlans(parts, namespaceId),
-    usage: new RecordUsage(parts, namespaceId, isCounted),
-    refusals: new RecordRefusals(parts, namespaceId, isCounted),
+    usage: new RecordUsage(counts, namespaceId, isCounted),
+    refusals: new RecordRefusals(parts, counts, namespaceId, isCounted),
     audit: new RecordAudit(parts, namespaceId),
     manifests: new RecordManifests(parts, namespaceId),
     leases: new RecordLeases(parts, namespaceId, takes),

@@ -1,5 +1,6 @@
 import type { Retention } from "../domain/retention.ts";
-import type { RecordStore } from "../ports/record-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
+import type { CountStore } from "../ports/record-store.ts";
 import { lastHourOverMs, OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
 
 /** Of each kind, in one step: a transaction of a few milliseconds. */
@@ -7,16 +8,16 @@ export const STEP_ROWS = 200;
 
 /** Deletes what is kept for a time and is too old: usage, refusals, audit events, leases and keys that are forgotten, operations. */
 export class RecordSweep {
-  readonly #store: RecordStore;
+  readonly #store: CountStore;
   readonly #retention: Retention;
 
-  constructor(store: RecordStore, retention: Retention) {
+  constructor(store: CountStore, retention: Retention) {
     this.#store = store;
     this.#retention = retention;
   }
 
   /** Some of it; answers how many rows went. */
-  step(nowMs: number): Promise<number> {
+  step(nowMs: number): MaybePromise<number> {
     const { usageKeepMs, auditKeepMs } = this.#retention;
     return this.#store.expire({
       nowMs,

@@ -1,21 +1,20 @@
 import type { Page, PageRequest } from "../domain/paging.ts";
 import { usageNotKept } from "../domain/retention.ts";
 import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../domain/usage.ts";
-import type { Sum } from "../ports/record-store.ts";
+import type { CountStore, Sum } from "../ports/record-store.ts";
 import type { UsageQuery, UsageStore } from "../ports/usage-store.ts";
 import { keyAfter, keyCursor } from "../stored/cursor.ts";
 import { REQUESTS_COUNTER, shownCounters } from "../stored/usage-counters.ts";
-import type { RecordParts } from "./parts.ts";
 import { sumsOf } from "./windows.ts";
 
 /** Usage of one namespace: the hours that have left their buckets and those that buckets still carry, added up when asked for. */
 export class RecordUsage implements UsageStore {
-  readonly #parts: RecordParts;
+  readonly #counts: CountStore;
   readonly #namespaceId: string;
   readonly #isKept: boolean;
 
-  constructor(parts: RecordParts, namespaceId: string, isKept: boolean) {
-    this.#parts = parts;
+  constructor(counts: CountStore, namespaceId: string, isKept: boolean) {
+    this.#counts = counts;
     this.#namespaceId = namespaceId;
     this.#isKept = isKept;
   }
@@ -23,7 +22,7 @@ export class RecordUsage implements UsageStore {
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
     if (!this.#isKept) throw usageNotKept();
     const { window, entityId, resource, fromMs, toMs } = query;
-    const { sums, nextMs } = await sumsOf(this.#parts.store, this.#namespaceId, {
+    const { sums, nextMs } = await sumsOf(this.#counts, this.#namespaceId, {
       ...{ kind: "usage", window, fromMs, toMs, after: afterOf(cursor) },
       ...{ entityId, resource, limit: undefined, limitMax: limit + 1 },
     });

@@ -1,5 +1,5 @@
 import { type UsageWindow, windowEndMs, windowStartMs } from "../domain/usage.ts";
-import type { RecordStore, Span, Sum, SumQuery } from "../ports/record-store.ts";
+import type { CountStore, Span, Sum, SumQuery } from "../ports/record-store.ts";
 
 /** How many windows are asked about at once: what a page does not show is added up in vain. */
 const WINDOWS_AT_ONCE: Readonly<Record<UsageWindow, number>> = { hourly: 48, daily: 4, monthly: 1 };
@@ -22,7 +22,7 @@ interface WalkedSums {
 
 /** What was counted in windows that start in [fromMs, toMs), in order, up to so many sums. Windows that have nothing are stepped over. */
 export async function sumsOf(
-  store: RecordStore,
+  counts: CountStore,
   scope: string,
   { window, fromMs, toMs, after, ...asked }: WindowQuery,
 ): Promise<WalkedSums> {
@@ -33,7 +33,7 @@ export async function sumsOf(
     if (questions === QUESTIONS_MAX) return { sums, nextMs: startMs };
     const spans = spansFrom(window, startMs, toMs);
     const limitMax = asked.limitMax - sums.length;
-    const found = await store.sums(scope, { ...asked, spans, after: key, limitMax });
+    const found = await counts.sums(scope, { ...asked, spans, after: key, limitMax });
     sums.push(...found.sums);
     if (found.nextHourMs === undefined || sums.length >= asked.limitMax) break;
     startMs = windowStartMs(window, found.nextHourMs);

@@ -4,7 +4,7 @@ import type { Retention } from "../domain/retention.ts";
 import type { BatchStore, DraftedLease, VersionedRow } from "../ports/batch-store.ts";
 import type { BucketStore } from "../ports/bucket-store.ts";
 import type { LeaseForm } from "../ports/lease-form.ts";
-import type { RecordStore } from "../ports/record-store.ts";
+import type { CountStore, RecordStore } from "../ports/record-store.ts";
 import type { Store } from "../ports/store.ts";
 import type { Digest, Random, Turns } from "../ports/system.ts";
 import { namespacePut } from "../records/bodies.ts";
@@ -38,7 +38,7 @@ export function straightWorld(serverMs: () => number): StraightWorld {
 /** The same, wherever it is kept: rows of buckets by namespace and id, for whoever looks at them between two steps. */
 export interface StraightSite {
   readonly batches: { readonly rows: ReadonlyMap<string, VersionedRow> };
-  readonly records: RecordStore;
+  readonly records: RecordStore & CountStore;
 }
 
 /** One process on it. */
@@ -78,7 +78,7 @@ export function openStraight({ batches, records }: StraightSite, process: Straig
     tellsThresholds: true,
     namespaces: new RecordNamespaces(parts),
     scope: (namespaceId) => ({
-      ...recordScope(parts, namespaceId, { retention, takes: leases }),
+      ...recordScope(parts, namespaceId, { retention, counts: records, takes: leases }),
       buckets: overriding<BucketStore>(
         takes.bucketsOf(
           namespaceId,

@@ -3,7 +3,7 @@ import { BUCKET_JSON, type BucketJson, rowOfJson } from "../../src/adapters/post
 import type { Connection, PostgresClient } from "../../src/adapters/postgres/connection.ts";
 import { PostgresRecords } from "../../src/adapters/postgres/records.ts";
 import type { BatchStore, VersionedRow } from "../../src/ports/batch-store.ts";
-import type { RecordStore } from "../../src/ports/record-store.ts";
+import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import { ensureDefault } from "../../src/records/namespaces.ts";
 import { recordParts } from "../../src/records/parts.ts";
 import { overriding } from "../../src/testing/overriding.ts";
@@ -52,7 +52,7 @@ export async function judgedWorld(client: PostgresClient, schema: string): Promi
   });
   return {
     batches: Object.assign(watched, { rows }),
-    records: overriding<RecordStore>(records, { commit: (commit) => written(() => records.commit(commit)) }),
+    records: overriding<RecordStore & CountStore>(records, { commit: (commit) => written(() => records.commit(commit)) }),
     underWay: () => underWay,
   };
 }

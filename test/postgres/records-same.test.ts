@@ -3,8 +3,10 @@ import { after, test } from "node:test";
 import { PGlite } from "@electric-sql/pglite";
 import pg from "pg";
 import type { Connection, PostgresClient } from "../../src/adapters/postgres/connection.ts";
+import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 import type {
   CommitGuard,
+  CountStore,
   RecordCommit,
   RecordDeletion,
   RecordKey,
@@ -30,11 +32,11 @@ const TEXTS = ["plain", "ü\u0000€", "lone \ud800 surrogate", '"quoted\\"', ""
 class World {
   readonly random: SeededRandom;
   readonly table = new RecordTable();
-  readonly records: RecordStore;
+  readonly records: RecordStore & CountStore;
   readonly connection: Connection;
   #events = 0;
 
-  private constructor(seed: number, records: RecordStore, connection: Connection) {
+  private constructor(seed: number, records: RecordStore & CountStore, connection: Connection) {
     this.random = new SeededRandom(seed);
     this.records = records;
     this.connection = connection;
@@ -54,7 +56,7 @@ class World {
     return this.random.next() < 0.3 ? undefined : this.of(items);
   }
 
-  async both<Answer>(ask: (store: RecordStore) => Promise<Answer>): Promise<Answer> {
+  async both<Answer>(ask: (store: RecordStore & CountStore) => MaybePromise<Answer>): Promise<Answer> {
     const [expected, answered] = [await ask(this.table), await ask(this.records)];
     assert.deepEqual(answered, expected);
     return expected;

@@ -5,7 +5,7 @@ import { newEntity } from "../../src/domain/entity.ts";
 import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
-import type { CommitReply, RecordCommit, RecordStore } from "../../src/ports/record-store.ts";
+import type { CommitReply, CountStore, RecordCommit, RecordStore } from "../../src/ports/record-store.ts";
 import { RecordTable } from "../../src/testing/record-table.ts";
 import { openRecords } from "./without-takes.ts";
 
@@ -23,7 +23,7 @@ function fated(
   table: RecordTable,
   fates: Fate[],
   between: () => Promise<unknown> = async () => {},
-): RecordStore & { readonly sent: RecordCommit[] } {
+): RecordStore & CountStore & { readonly sent: RecordCommit[] } {
   const sent: RecordCommit[] = [];
   const cause = new RateLimiterUnavailable("The store does not respond.");
   const commit = async (asked: RecordCommit): Promise<CommitReply> => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
-import type { RecordStore } from "../../src/ports/record-store.ts";
+import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ensureDefault, RecordNamespaces } from "../../src/records/namespaces.ts";
 import { recordParts } from "../../src/records/parts.ts";
@@ -20,11 +20,10 @@ import { policiesContract } from "../../src/testing/contract-policies.ts";
 import { refusalContract } from "../../src/testing/contract-refusals.ts";
 import { switchesContract } from "../../src/testing/contract-switches.ts";
 
-const options = { retention: FILE_RETENTION, takes: NO_LEASES_BY_TAKES };
-
 /** The ports of a store on records, without buckets. */
-export async function openRecords(store: RecordStore, onBucket: () => void = () => {}): Promise<Store> {
+export async function openRecords(store: RecordStore & CountStore, onBucket: () => void = () => {}): Promise<Store> {
   const parts = recordParts(store);
+  const options = { retention: FILE_RETENTION, counts: store, takes: NO_LEASES_BY_TAKES };
   await ensureDefault(parts);
   const buckets = new Proxy({} as never, {
     get: () => {
@@ -43,7 +42,7 @@ export async function openRecords(store: RecordStore, onBucket: () => void = () 
 }
 
 export interface OpenedRecords {
-  readonly records: RecordStore;
+  readonly records: RecordStore & CountStore;
   close(): Promise<void>;
 }
 

@@ -70,12 +70,13 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
   if (kept !== undefined) await readTime(connection, kept);
   const clock = given.kind === "given" ? given.clock : (kept as DisciplinedClock);
   const batches = new PostgresBatches(connection, options.durability, kept);
-  const parts = recordParts(new PostgresRecords(connection, adminTimeoutMs));
+  const records = new PostgresRecords(connection, adminTimeoutMs);
+  const parts = recordParts(records);
   if (options.create) await ensureDefault(parts);
   const countsUsage = retention.usageKeepMs !== undefined;
   const sweep = new StoreSweep({
     buckets: new BucketSweep(batches, calendar, countsUsage),
-    records: new RecordSweep(parts.store, retention),
+    records: new RecordSweep(records, retention),
     clock,
   });
   let closing: Promise<void> | undefined;
@@ -118,8 +119,8 @@ async function storeOn(options: PostgresOptions): Promise<Store> {
       const config = new RecordConfig(parts, namespaceId);
       const generation = () => parts.generations.of(namespaceId);
       return {
-        ...recordScope(parts, namespaceId, { retention, takes: leases }),
-        buckets: takes.bucketsOf(namespaceId, generation, (id, on) => config.resolve(id, on)),
+        ...recordScope(parts, namespaceId, { retention, counts: records, takes: leases }),
+        buckets: takes.bucketsOf(namespaceId, generation, async (id, on) => config.resolve(id, on)),
       };
     },
     sweep: async () => {

@@ -1,5 +1,3 @@
-import type { MaybePromise } from "../ports/bucket-store.ts";
-
 /**
  * Work that is written once and runs with and without promises: a generator that hands out each promise it has to wait for
  * and is resumed with its value. Where every store call answers at once, it hands out none.
@@ -13,8 +11,22 @@ export type Mode = "sync" | "async";
  * The value, waited for if it is a promise: `const chain = yield* waitFor(cache.load(id))`. It is one more generator, so that what every take
  * waits for is written out instead.
  */
-export function* waitFor<Value>(value: MaybePromise<Value>): Steps<Value> {
+export function* waitFor<Value>(value: Value | Promise<Value>): Steps<Value> {
   return value instanceof Promise ? ((yield value) as Value) : value;
+}
+
+/** What `next` makes of a value: at once where that is there, and once it is otherwise. */
+export function andThen<Value, Next>(
+  value: Value | Promise<Value>,
+  next: (value: Value) => Next | Promise<Next>,
+): Next | Promise<Next> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** Runs steps to their end: at once where they hand out no promise, and what they throw is thrown. */
+export function run<Value>(steps: Steps<Value>): Value | Promise<Value> {
+  const first = steps.next();
+  return first.done ? first.value : runAsyncOr(steps, rejected, first);
 }
 
 /** Runs steps to their end. What they throw rejects the promise. */
@@ -30,9 +42,10 @@ function rejected(error: unknown): Promise<never> {
 export async function runAsyncOr<Value>(
   steps: Steps<Value>,
   failed: (error: unknown) => Promise<Value>,
+  first?: IteratorYieldResult<Promise<unknown>>,
 ): Promise<Value> {
   try {
-    let step = steps.next();
+    let step = first ?? steps.next();
     while (!step.done) {
       let value: unknown;
       try {
