@@ -155,7 +155,8 @@ export class Changes {
   *#sent(commit: RecordCommit): Steps<CommitReply> {
     for (let sends = 1; ; sends++) {
       const reply = yield* waitFor(this.#store.commit(sends === 1 ? commit : { ...commit, sent: "again" }));
-      if (reply.kind === "done") this.#generations.noteAll(reply);
+      if (reply.kind === "done")
+        for (const [id, generation] of reply.generations) this.#generations.note(id, generation);
       if (reply.kind !== "unavailable") return reply;
       if (reply.applied === "no") throw new CommitUnavailable(sends === 1 ? "no" : "unknown", reply.cause);
       // With an event it is known by it, and sent again as it is.

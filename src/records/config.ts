@@ -7,7 +7,7 @@ import { refuseUsageKeptDays } from "../domain/retention.ts";
 import { andThen } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore, SetReply } from "../ports/config-store.ts";
-import type { RecordList, StoredRecord } from "../ports/record-store.ts";
+import type { RecordKey, RecordList, StoredRecord } from "../ports/record-store.ts";
 import { scopeOfRow } from "../stored/config-keys.ts";
 import { configOf, configPut } from "./bodies.ts";
 import type { Decision } from "./changes.ts";
@@ -16,28 +16,18 @@ import { configKey, historyOf, planKey } from "./keys.ts";
 import type { RecordParts } from "./parts.ts";
 import { Resolver } from "./resolve.ts";
 
-/** Limits at all levels. */
-export class RecordConfig implements ConfigStore {
+/** Limits at all levels, as they are stored. What applies by them is for each store to say. */
+export abstract class ConfigRecords {
   readonly #parts: RecordParts;
   readonly #namespaceId: string;
-  readonly #resolver: Resolver;
 
   constructor(parts: RecordParts, namespaceId: string) {
     this.#parts = parts;
     this.#namespaceId = namespaceId;
-    this.#resolver = new Resolver(namespaceId, (keys) => parts.lists.get(namespaceId, keys));
   }
 
   generation(): number {
     return this.#parts.generations.of(this.#namespaceId);
-  }
-
-  askGeneration(): MaybePromise<void> {
-    return andThen(this.#parts.lists.get(this.#namespaceId, []), () => {});
-  }
-
-  resolve(entityId: string, resource: string): MaybePromise<LevelConfig> {
-    return this.#resolver.resolve(entityId, resource);
   }
 
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined> {
@@ -110,6 +100,26 @@ export class RecordConfig implements ConfigStore {
         unchanged: false,
       });
     });
+  }
+}
+
+/** Limits at all levels, and what applies by them: in one question, or two. */
+export class RecordConfig extends ConfigRecords implements ConfigStore {
+  readonly #ask: (keys: readonly RecordKey[]) => MaybePromise<readonly (StoredRecord | undefined)[]>;
+  readonly #resolver: Resolver;
+
+  constructor(parts: RecordParts, namespaceId: string) {
+    super(parts, namespaceId);
+    this.#ask = (keys) => parts.lists.get(namespaceId, keys);
+    this.#resolver = new Resolver(namespaceId, this.#ask);
+  }
+
+  askGeneration(): MaybePromise<void> {
+    return andThen(this.#ask([]), () => {});
+  }
+
+  resolve(entityId: string, resource: string): MaybePromise<LevelConfig> {
+    return this.#resolver.resolve(entityId, resource);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { RecordStore } from "../ports/record-store.ts";
 import { Changes } from "./changes.ts";
-import { Generations } from "./generations.ts";
+import { type Generations, SeenGenerations } from "./generations.ts";
 import { Lists } from "./lists.ts";
 
 /** What everything on a record store shares. */
@@ -11,7 +11,6 @@ export interface RecordParts {
   readonly changes: Changes;
 }
 
-export function recordParts(store: RecordStore): RecordParts {
-  const generations = new Generations();
+export function recordParts(store: RecordStore, generations: Generations = new SeenGenerations()): RecordParts {
   return { store, generations, lists: new Lists(store, generations), changes: new Changes(store, generations) };
 }

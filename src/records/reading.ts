@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import { type ChangeTime, numberOfGeneration } from "../domain/change-number.ts";
+import type { ChangeTime } from "../domain/change-number.ts";
 import { type Steps, waitFor } from "../domain/steps.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
 import type { Generations } from "./generations.ts";
@@ -20,9 +20,9 @@ export class Reading {
     this.#scope = scope;
   }
 
-  /** When the change of an event is made that is decided by the answers: it makes the next generation. */
+  /** When the change of an event is made that is decided by the answers. */
   timeOf({ atMs }: AuditEvent): ChangeTime {
-    return { atMs, number: numberOfGeneration(this.generation + 1) };
+    return this.#generations.timeAfter(this.generation, atMs);
   }
 
   /** That of the answers; after the first of them. */

@@ -1,7 +1,6 @@
-import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
-import { requireActive } from "../adapters/memory/in-namespace.ts";
+import { type MemoryData, newMemoryData, requireActive } from "../adapters/memory/data.ts";
 import { LeaseRecords } from "../adapters/memory/lease-records.ts";
-import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
+import { memoryOver } from "../adapters/memory/store.ts";
 import { TRUSTED_CLOCK } from "../clock/server-time.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -43,7 +42,7 @@ export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calenda
   data.countsChanges = false;
   const table = new ConditionalTable({
     ...options,
-    onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),
+    onEvent: (namespaceId, event) => data.records.log(namespaceId, event),
   });
   return { table, data, calendar };
 }

@@ -1,12 +1,13 @@
+import { MemoryRecords } from "../adapters/memory/records.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type {
   CommitReply,
+  CountStore,
   ExpiryBounds,
   FoundRecords,
-  ListedRecord,
   ListedRecords,
+  RecordColumns,
   RecordCommit,
-  RecordDeletion,
   RecordKey,
   RecordKind,
   RecordList,
@@ -16,7 +17,6 @@ import type {
   SumQuery,
   Sums,
 } from "../ports/record-store.ts";
-import { type AuditRow, listedIn, type TableRow, type TableRows } from "./record-lists.ts";
 import { type CountedHour, refusalHours, summed } from "./record-sums.ts";
 
 /** What takes keep beside the records, in the same store. */
@@ -30,17 +30,44 @@ export interface KeptByTakes {
   dropHours(untilMs: number): number;
 }
 
+/** Kinds whose records are forgotten some day. */
+const FORGOTTEN = ["lease", "leaseKey", "refusal"] as const;
+
 /**
- * Records in memory, as a real store keeps them: bodies are JSON, a commit is all or nothing, and every call takes a turn, so that calls
- * under way come between each other.
+ * Records in memory, as a server keeps them: bodies are JSON, each namespace has a generation of its own, and every call takes a turn, so
+ * that calls under way come between each other.
  */
-export class RecordTable implements RecordStore, TableRows {
-  readonly #rows = new Map<string, TableRow>();
+export class RecordTable implements RecordStore, CountStore {
   readonly #generations = new Map<string, number>();
-  #audit: AuditRow[] = [];
+  readonly #scopes = new Set<string>();
   #usage: (CountedHour & { readonly scope: string })[] = [];
-  #stamp = 0;
   #takes: KeptByTakes | undefined;
+  readonly #records = new MemoryRecords(
+    {
+      requireOpen: () => {},
+      generationOf: (scope) => this.generationOf(scope),
+      bump: (scopes) => {
+        for (const scope of scopes) this.#generations.set(scope, this.generationOf(scope) + 1);
+      },
+      hasDueLease: (scope, untilMs) => {
+        const due = { kind: "lease", of: "due", untilMs } as const;
+        return this.#records.list(scope, due, undefined, 1).records.length > 0;
+      },
+      dropEntity: (scope, entityId) => {
+        for (const { key } of this.#of(scope, "refusal")) {
+          if (key[1] === entityId) this.#drop(scope, { kind: "refusal", key });
+        }
+        this.#usage = this.#usage.filter((hour) => hour.scope !== scope || hour.key[0] !== entityId);
+        this.#takes?.dropEntity(scope, entityId);
+      },
+      dropSome: (scope, limitMax) => {
+        const usage = this.#usage.filter((hour) => hour.scope === scope).slice(0, limitMax);
+        this.#usage = this.#usage.filter((hour) => !usage.includes(hour));
+        return usage.length + (this.#takes?.dropSome(scope, limitMax - usage.length) ?? 0);
+      },
+    },
+    Number.POSITIVE_INFINITY,
+  );
 
   /** From now on these are part of what is counted, and deleted. */
   join(takes: KeptByTakes): void {
@@ -49,16 +76,17 @@ export class RecordTable implements RecordStore, TableRows {
 
   /** As a take in the same store reads and writes it, within its own step. */
   readAtOnce(scope: string, key: RecordKey): StoredRecord | undefined {
-    return copyOf(this.#row(scope, key));
+    return copyOf(this.#records.find(scope, key));
   }
 
-  putAtOnce(scope: string, { kind, key, by, body }: RecordPut): void {
-    const row = { scope: scopeOf(scope, kind), kind, key, by, body: asJson(body), version: ++this.#stamp };
-    this.#rows.set(idOf(scope, { kind, key }), row);
+  putAtOnce(scope: string, put: RecordPut): void {
+    this.#scopes.add(scope);
+    this.#records.put(scope, withJson(put));
   }
 
   log(scope: string, event: AuditEvent): void {
-    this.#audit.push({ id: ++this.#stamp, scope, event: asJson(event) as AuditEvent });
+    this.#scopes.add(scope);
+    this.#records.log(scope, asJson(event));
   }
 
   generationOf(scope: string): number {
@@ -72,7 +100,8 @@ export class RecordTable implements RecordStore, TableRows {
 
   async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
     await Promise.resolve();
-    return { generation: this.generationOf(scope), records: keys.map((key) => copyOf(this.#row(scope, key))) };
+    const { generation, records } = this.#records.get(scope, keys);
+    return { generation, records: records.map(copyOf) };
   }
 
   async list(
@@ -82,122 +111,62 @@ export class RecordTable implements RecordStore, TableRows {
     limitMax: number,
   ): Promise<ListedRecords> {
     await Promise.resolve();
-    const records = listedIn(this, scope, list, after).slice(0, limitMax).map(detached);
-    return { generation: this.generationOf(scope), records };
+    const { generation, records } = this.#records.list(scope, list, after, limitMax);
+    return { generation, records: records.map((record) => ({ ...record, body: asJson(record.body) })) };
   }
 
-  async commit({ scope, guard, puts, deletes, event, bumps, sent }: RecordCommit): Promise<CommitReply> {
+  async commit(commit: RecordCommit): Promise<CommitReply> {
     await Promise.resolve();
-    const wasMade =
-      sent === "again" &&
-      event !== undefined &&
-      this.#audit.some((row) => row.scope === event.auditIn && row.event.eventId === event.event.eventId);
-    if (wasMade) return { kind: "done", generations: this.#generationsOf(bumps), deleted: 0 };
-    const holds =
-      guard.kind === "generation"
-        ? guard.generation === this.generationOf(scope)
-        : guard.versions.every((key) => (this.#row(scope, key)?.version ?? 0) === key.version);
-    if (!holds) return { kind: "moved" };
-    let deleted = 0;
-    for (const each of deletes) deleted += this.#delete(scope, each);
-    for (const put of puts) this.putAtOnce(scope, put);
-    for (const bumped of bumps) this.#generations.set(bumped, this.generationOf(bumped) + 1);
-    if (event !== undefined) this.log(event.auditIn, event.event);
-    return { kind: "done", generations: this.#generationsOf(bumps), deleted };
+    const { scope, puts, event } = commit;
+    for (const written of [scope, ...(event === undefined ? [] : [event.auditIn])]) this.#scopes.add(written);
+    const logged = event && { ...event, event: asJson(event.event) };
+    return this.#records.commit({ ...commit, puts: puts.map(withJson), event: logged });
   }
 
   async sums(scope: string, query: SumQuery): Promise<Sums> {
     await Promise.resolve();
     const usage = [...this.#usage.filter((hour) => hour.scope === scope), ...(this.#takes?.hoursIn(scope) ?? [])];
-    return summed(query.kind === "usage" ? usage : refusalHours(this.of(scope, "refusal")), query);
+    return summed(query.kind === "usage" ? usage : refusalHours(this.#of(scope, "refusal")), query);
   }
 
   async expire({ nowMs, usageUntilMs, auditUntilMs, limitMax }: ExpiryBounds): Promise<number> {
     await Promise.resolve();
-    const isOld = ({ kind, key, by }: TableRow) => {
+    const isOld = ({ kind, key, by }: StoredRecord & Pick<RecordPut, "by">) => {
       if (kind === "refusal") return usageUntilMs !== undefined && Number(key[0]) <= usageUntilMs;
-      return "forgottenAtMs" in by && by.forgottenAtMs !== undefined && by.forgottenAtMs <= nowMs;
+      const { forgottenAtMs } = by as RecordColumns["lease"];
+      return forgottenAtMs !== undefined && forgottenAtMs <= nowMs;
     };
-    const old = [...this.#rows.values()].filter(isOld).slice(0, limitMax);
-    for (const row of old) this.#rows.delete(idOf(row.scope, row));
-    const audit = this.#audit.filter(({ event }) => event.atMs < auditUntilMs).slice(0, limitMax);
-    this.#audit = this.#audit.filter((row) => !audit.includes(row));
-    const usage =
-      usageUntilMs === undefined ? [] : this.#usage.filter(({ hourMs }) => hourMs <= usageUntilMs).slice(0, limitMax);
+    let gone = 0;
+    let events = 0;
+    for (const scope of this.#scopes) {
+      const old = FORGOTTEN.flatMap((kind) => this.#of(scope, kind).filter(isOld)).slice(0, limitMax - gone);
+      for (const { kind, key } of old) this.#drop(scope, { kind, key });
+      gone += old.length;
+      events += this.#records.in(scope).audit.drop(auditUntilMs, limitMax - events);
+    }
+    if (usageUntilMs === undefined) return gone + events;
+    const usage = this.#usage.filter(({ hourMs }) => hourMs <= usageUntilMs).slice(0, limitMax);
     this.#usage = this.#usage.filter((hour) => !usage.includes(hour));
-    const hours = usageUntilMs === undefined ? 0 : (this.#takes?.dropHours(usageUntilMs) ?? 0);
-    return old.length + audit.length + usage.length + hours;
+    return gone + events + usage.length + (this.#takes?.dropHours(usageUntilMs) ?? 0);
   }
 
-  of(scope: string, kind: RecordKind): readonly TableRow[] {
-    return [...this.#rows.values()].filter((row) => row.kind === kind && row.scope === scopeOf(scope, kind));
+  #of(scope: string, kind: RecordKind) {
+    return [...this.#records.in(scope).of(kind).values()];
   }
 
-  audit(scope: string): readonly AuditRow[] {
-    return this.#audit.filter((row) => row.scope === scope);
-  }
-
-  #delete(scope: string, what: RecordDeletion): number {
-    if (what.kind === "everythingOf") {
-      const { entityId } = what;
-      this.#drop((row) => row.scope === scope && isOfEntity(row, entityId), Number.POSITIVE_INFINITY);
-      this.#usage = this.#usage.filter((hour) => hour.scope !== scope || hour.key[0] !== entityId);
-      this.#takes?.dropEntity(scope, entityId);
-      return 0;
-    }
-    if (what.kind === "someIn") {
-      const { namespaceId, limitMax } = what;
-      const usage = this.#usage.filter((hour) => hour.scope === namespaceId).slice(0, limitMax);
-      this.#usage = this.#usage.filter((hour) => !usage.includes(hour));
-      const audit = this.audit(namespaceId).slice(0, limitMax - usage.length);
-      this.#audit = this.#audit.filter((row) => !audit.includes(row));
-      const buckets = this.#takes?.dropSome(namespaceId, limitMax - usage.length - audit.length) ?? 0;
-      const gone = usage.length + audit.length + buckets;
-      return gone + this.#drop((row) => row.scope === namespaceId, limitMax - gone);
-    }
-    this.#rows.delete(idOf(scope, what));
-    return 0;
-  }
-
-  #drop(isMeant: (row: TableRow) => boolean, limitMax: number): number {
-    const found = [...this.#rows.values()].filter(isMeant).slice(0, limitMax);
-    for (const row of found) this.#rows.delete(idOf(row.scope, row));
-    return found.length;
-  }
-
-  #row(scope: string, key: RecordKey): TableRow | undefined {
-    return this.#rows.get(idOf(scope, key));
-  }
-
-  #generationsOf(scopes: readonly string[]): ReadonlyMap<string, number> {
-    return new Map(scopes.map((scope) => [scope, this.generationOf(scope)]));
+  #drop(scope: string, { kind, key }: RecordKey): void {
+    this.#records.in(scope).delete(kind, key.join("\n"));
   }
 }
 
-/** Namespaces are in the registry, whoever asks. */
-function scopeOf(scope: string, kind: RecordKind): string {
-  return kind === "namespace" ? "" : scope;
+function asJson<Value>(value: Value): Value {
+  return JSON.parse(JSON.stringify(value)) as Value;
 }
 
-function idOf(scope: string, { kind, key }: RecordKey): string {
-  return JSON.stringify([scopeOf(scope, kind), kind, ...key]);
+function withJson(put: RecordPut): RecordPut {
+  return { ...put, body: asJson(put.body) };
 }
 
-function isOfEntity({ kind, key }: TableRow, entityId: string): boolean {
-  if (kind === "entity") return key[0] === entityId;
-  if (kind === "refusal") return key[1] === entityId;
-  if (kind === "config") return key[0] === "entity" && key[1] === entityId;
-  return kind === "history" && key[0] !== "plan" && key[1] === entityId;
-}
-
-function asJson(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value));
-}
-
-function copyOf(row: TableRow | undefined): StoredRecord | undefined {
-  return row && { kind: row.kind, key: row.key, body: asJson(row.body), version: row.version };
-}
-
-function detached({ key, body, place }: ListedRecord): ListedRecord {
-  return { key, body: asJson(body), place };
+function copyOf(record: StoredRecord | undefined): StoredRecord | undefined {
+  return record && { kind: record.kind, key: record.key, body: asJson(record.body), version: record.version };
 }

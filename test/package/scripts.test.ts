@@ -92,7 +92,7 @@ async function failingNpm(t: TestContext): Promise<Readonly<Record<string, strin
 
 test("npm test -- FILTER runs the files at once, without types and lint; npm test checks them first", async (t) => {
   const env = await failingNpm(t);
-  const filtered = await node(["scripts/test.ts", "src/engine/steps"], env);
+  const filtered = await node(["scripts/test.ts", "src/domain/steps"], env);
   assert.equal(filtered.code, 0, filtered.stderr);
   assert.match(filtered.stdout, /✔ the same steps run with promises and without/);
   const whole = await node(["scripts/test.ts"], env);

@@ -52,7 +52,9 @@ export async function judgedWorld(client: PostgresClient, schema: string): Promi
   });
   return {
     batches: Object.assign(watched, { rows }),
-    records: overriding<RecordStore & CountStore>(records, { commit: (commit) => written(() => records.commit(commit)) }),
+    records: overriding<RecordStore & CountStore>(records, {
+      commit: (commit) => written(() => records.commit(commit)),
+    }),
     underWay: () => underWay,
   };
 }

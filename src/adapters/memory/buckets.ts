@@ -44,10 +44,9 @@ import { CurrentLimits } from "../../stored/current-limits.ts";
 import { mayForget, OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
 import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
-import { MemoryConfig } from "./config.ts";
-import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { levelIn } from "./config.ts";
+import { type BucketCell, dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
-import { requireActive } from "./in-namespace.ts";
 import { LeaseRecords } from "./lease-records.ts";
 import { sameText } from "./list-orders.ts";
 import { GivenBackInPlace, isOwnable, mayBeOwned, OwnedState } from "./owned-state.ts";
@@ -73,8 +72,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
-    const config = new MemoryConfig(all, namespaceId);
-    this.#current = new CurrentLimits((entityId, resource) => config.levelOf(entityId, resource));
+    this.#current = new CurrentLimits((entityId, resource) => levelIn(all, namespaceId, entityId, resource));
     const { usageKeepMs } = all.retention;
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
     this.#sweep = new MemorySweep(this.#data, usageKeepMs, this.#countTime, (cell, nowMs) =>
@@ -249,7 +247,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   #operate(operation: Operation, change: (state: BucketState) => ToppedUp): OperationReply {
     const { bucket, nowMs, idempotencyKey, event } = operation;
     requireActive(this.#all, this.#namespaceId);
-    const { operations, audit } = this.#data;
+    const { operations } = this.#data;
     const id = `${bucket.id}\n${idempotencyKey}`;
     // Oldest first.
     for (const [old, { atMs }] of operations) {
@@ -266,7 +264,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     this.#countTime(cell, state, nowMs);
     cell.state = state;
     operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained, asks: operation.asks });
-    audit.push(event);
+    this.#all.records.log(this.#namespaceId, event);
     return { kind: "done", repeated: false, amounts: gained };
   }
 

@@ -1,22 +1,19 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
-import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
-import type { Entity } from "../../domain/entity.ts";
-import type { Namespace } from "../../domain/namespace.ts";
-import type { OwnedPiece } from "../../domain/piece.ts";
-import type { Plan } from "../../domain/plan.ts";
-import type { PlanStint } from "../../domain/plan-stints.ts";
+import { LimiterError } from "../../domain/errors.ts";
+import { type Namespace, namespaceNotActive } from "../../domain/namespace.ts";
 import type { Retention } from "../../domain/retention.ts";
-import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
-import { MemoryAudit } from "./audit.ts";
-import { ConfigHistories } from "./config-histories.ts";
+import { namespacePut } from "../../records/bodies.ts";
+import { namespaceKey, REGISTRY } from "../../records/keys.ts";
+import { DEFAULT } from "../../records/namespaces.ts";
 import { type Counted, CountedHours } from "./hour-usage.ts";
 import { emptyLeases, type LeaseIndex } from "./lease-index.ts";
 import { TurningOrders } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
 import type { OwnedState } from "./owned-state.ts";
+import { MemoryRecords } from "./records.ts";
 import { emptyRefusals, type RefusalIndex } from "./refusal-index.ts";
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
@@ -37,23 +34,13 @@ interface DoneOperation {
   readonly asks: string | undefined;
 }
 
+/** What a namespace has beside its records. */
 export interface NamespaceData {
   readonly buckets: OrderedMap<BucketCell>;
   readonly countedHours: CountedHours;
-  readonly entities: OrderedMap<Entity>;
-  readonly plans: Map<string, Plan>;
-  readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
-  /** What the scopes said of limits over time, also of those that say nothing any more. */
-  readonly versions: ConfigHistories;
-  /** The plans of entities that have, or had, one; by entity. */
-  readonly stints: Map<string, readonly PlanStint[]>;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
-  /** Declared pieces by their key, and those who declare. */
-  readonly owned: Map<string, OwnedPiece>;
-  readonly owners: Map<string, OwnerRecord>;
   readonly leases: LeaseIndex;
-  readonly audit: MemoryAudit;
   readonly refusals: RefusalIndex;
   /** Of lists whose pages are being asked for. */
   readonly orders: TurningOrders;
@@ -67,8 +54,35 @@ export interface MemoryData {
   countsChanges: boolean;
   readonly retention: Retention;
   readonly turns: Turns;
-  readonly namespaces: Map<string, Namespace>;
+  readonly records: MemoryRecords;
   readonly byNamespace: Map<string, NamespaceData>;
+}
+
+export function newMemoryData(retention: Retention, turns: Turns): MemoryData {
+  const byNamespace = new Map<string, NamespaceData>();
+  const beside = {
+    requireOpen: () => requireOpen(data),
+    generationOf: () => data.generation,
+    bump: () => {
+      data.generation++;
+    },
+    hasDueLease: (namespaceId: string, untilMs: number) =>
+      (byNamespace.get(namespaceId)?.leases.due.upTo(untilMs, 1) ?? []).length > 0,
+    dropEntity: (namespaceId: string, entityId: string) => dropEntity(dataOf(data, namespaceId), entityId),
+    dropSome: (namespaceId: string) => dropAll(data, namespaceId),
+  };
+  const records = new MemoryRecords(beside, retention.auditKeepMs);
+  const data: MemoryData = {
+    closed: false,
+    generation: 1,
+    countsChanges: true,
+    retention,
+    turns,
+    records,
+    byNamespace,
+  };
+  records.put(REGISTRY, namespacePut(DEFAULT));
+  return data;
 }
 
 export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
@@ -77,20 +91,49 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
     found = {
       buckets: new OrderedMap(),
       countedHours: new CountedHours(),
-      entities: new OrderedMap(),
-      plans: new Map(),
-      configs: new Map(),
-      versions: new ConfigHistories(),
-      stints: new Map(),
       operations: new Map(),
-      owned: new Map(),
-      owners: new Map(),
       leases: emptyLeases(),
-      audit: new MemoryAudit(data.retention.auditKeepMs),
       refusals: emptyRefusals(),
       orders: new TurningOrders(data.turns),
     };
     data.byNamespace.set(namespaceId, found);
   }
   return found;
+}
+
+export function requireOpen({ closed }: MemoryData): void {
+  if (closed) throw new LimiterError("closed", "The memory store is closed; open a new limiter.");
+}
+
+/** Throws when the namespace was deleted: nothing may be written into it any more. */
+export function requireActive(all: MemoryData, namespaceId: string): void {
+  requireOpen(all);
+  const found = all.records.find(REGISTRY, namespaceKey(namespaceId))?.body as Namespace | undefined;
+  if (found?.status !== "active") throw namespaceNotActive(namespaceId);
+}
+
+function dropEntity({ buckets, operations, refusals }: NamespaceData, id: string): void {
+  for (const [key, { entityId }] of operations) if (entityId === id) operations.delete(key);
+  for (const { key } of buckets.values()) if (key.entityId === id) buckets.delete(key.id);
+  for (const [text, { key, entries }] of refusals.cells) {
+    if (key.entityId !== id) continue;
+    refusals.entryCount -= entries.length;
+    refusals.cells.delete(text);
+  }
+}
+
+function dropAll({ byNamespace }: MemoryData, namespaceId: string): number {
+  const data = byNamespace.get(namespaceId);
+  if (data === undefined) return 0;
+  const { buckets, operations, leases, refusals, orders } = data;
+  let hours = 0;
+  for (const cell of buckets.values()) hours += cell.hours?.length ?? 0;
+  const maps = [buckets, operations, leases.records, leases.keys];
+  const rows = maps.reduce((sum, { size }) => sum + size, hours + refusals.entryCount);
+  for (const map of maps) map.clear();
+  refusals.cells.clear();
+  refusals.entryCount = 0;
+  orders.clear();
+  byNamespace.delete(namespaceId);
+  return rows;
 }

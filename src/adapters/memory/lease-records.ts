@@ -14,8 +14,7 @@ import {
   STORED,
   type StoredKey,
 } from "../../stored/lease-rules.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
-import { requireActive } from "./in-namespace.ts";
+import { dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";
 import type { LeaseIndex } from "./lease-index.ts";
 import { textList } from "./list-orders.ts";
 

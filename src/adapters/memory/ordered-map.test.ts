@@ -8,10 +8,10 @@ import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
-import { dataOf } from "./data.ts";
+import { dataOf, newMemoryData } from "./data.ts";
 import { sameText, TurningOrders, type WalkedList } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
-import { memoryOver, newMemoryData } from "./store.ts";
+import { memoryOver } from "./store.ts";
 
 const NOON = Date.UTC(2026, 5, 15, 12);
 

@@ -5,8 +5,8 @@ import { MEMORY_RETENTION } from "../../domain/retention.ts";
 import type { RefusalRow } from "../../ports/refusal-store.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
-import { dataOf } from "./data.ts";
-import { memoryOver, newMemoryData } from "./store.ts";
+import { dataOf, newMemoryData } from "./data.ts";
+import { memoryOver } from "./store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const HOUR_MS = 3_600_000;

@@ -16,8 +16,7 @@ import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
 import { lastHourOverMs } from "../../stored/keeping.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
-import { requireActive } from "./in-namespace.ts";
+import { dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";
 import type { KeyedList } from "./list-orders.ts";
 import type { RefusalCell, RefusalEntry } from "./refusal-index.ts";
 
@@ -143,15 +142,6 @@ export class MemoryRefusals implements RefusalStore {
       if (entry.hourMs >= startMs && entry.hourMs < endMs) count += entry.count;
     }
     return count === 0 ? undefined : { ...key, window, windowStartMs: startMs, count };
-  }
-}
-
-/** Of a deleted entity. */
-export function forgetRefusalsOf({ refusals }: NamespaceData, entityId: string): void {
-  for (const [text, { key, entries }] of refusals.cells) {
-    if (key.entityId !== entityId) continue;
-    refusals.entryCount -= entries.length;
-    refusals.cells.delete(text);
   }
 }
 

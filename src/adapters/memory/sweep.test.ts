@@ -11,8 +11,8 @@ import type { Claim } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
-import { dataOf } from "./data.ts";
-import { memoryOver, newMemoryData } from "./store.ts";
+import { dataOf, newMemoryData } from "./data.ts";
+import { memoryOver } from "./store.ts";
 
 const NOON = Date.UTC(2026, 5, 15, 12);
 const DAY_MS = 24 * HOUR_MS;
