@@ -1,11 +1,9 @@
 import type { CommandFile, GlobalOptions } from "./command.ts";
 import { repeated } from "./command.ts";
-import { accessSet } from "./commands/access.ts";
-import { bucketReset } from "./commands/bucket-reset.ts";
-import { bucketTopUp } from "./commands/bucket-top-up.ts";
-import { cascadeSet } from "./commands/cascade.ts";
+import { bucketReset, bucketTopUp } from "./commands/bucket.ts";
 import { entityUpdate } from "./commands/entity-update.ts";
-import { resourceList } from "./commands/resource-list.ts";
+import { accessSet, cascadeSet } from "./commands/policy.ts";
+import { resourceList } from "./commands/resource.ts";
 import { UsageError } from "./exit-code.ts";
 
 // Spellings of the original: they call the command that took their place. Runbooks outlive tools.

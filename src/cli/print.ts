@@ -41,7 +41,7 @@ export function fieldsText(fields: Readonly<Record<string, string | undefined>>)
   return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(value ?? "")}\n`).join("");
 }
 
-interface ListSource<Item> {
+export interface ListSource<Item> {
   /** Answers at most `limit` items and where the next begin. */
   page(request: { readonly limit: number; readonly cursor?: string }): Promise<ListPart<Item>>;
   readonly columns: readonly Column<Item>[];

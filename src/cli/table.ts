@@ -6,7 +6,7 @@ import { charactersOf, textWidth } from "./text-width.ts";
 /** One column of a table. */
 export interface Column<Item> {
   readonly title: string;
-  readonly text: (item: Item) => string;
+  text(item: Item): string;
   /** Numbers stand to the right. */
   readonly right?: true;
   /** It may be broken over several lines where the table is too wide; ids and names that are copied may not. */
