@@ -73,24 +73,20 @@ export interface FieldText<Fields> {
   written(fields: Fields): string | undefined;
 }
 
-/** A JSON Schema, as far as fields need it. */
+/** A JSON Schema, with the keywords that are read. */
 export interface JsonSchema {
+  readonly [keyword: string]: unknown;
   readonly type?: "string" | "number" | "integer" | "boolean" | "array" | "object";
   readonly description?: string;
-  readonly pattern?: string;
   readonly maxLength?: number;
   readonly minimum?: number;
-  readonly exclusiveMinimum?: number;
   readonly maximum?: number;
   readonly items?: JsonSchema;
-  readonly minItems?: number;
   readonly maxItems?: number;
-  readonly uniqueItems?: true;
   readonly anyOf?: readonly JsonSchema[];
+  /** Of an object: no other properties may be there. */
   readonly properties?: Readonly<Record<string, JsonSchema>>;
-  /** Of an object: the properties that must be there. No others than those of `properties` may. */
   readonly required?: readonly string[];
-  readonly $ref?: string;
 }
 
 /** A field as documents have it. */

@@ -11,53 +11,47 @@ import { LIMIT_NAME } from "./name-rules.ts";
 export const TOKENS: JsonSchema = { type: "integer", minimum: 1, maximum: TOKENS_MAX };
 const SECONDS: JsonSchema = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
 
-type Numbers = "capacity" | "refillAmount" | "refillPeriodMs";
-type LimitField = Numbers | keyof CommonFields | keyof KindFields;
+type LimitField = "capacity" | "refillAmount" | "refillPeriodMs" | keyof CommonFields | keyof KindFields;
 
 /** The windows of a schedule in a manifest. */
 export const WINDOW_JSON: Readonly<Record<string, JsonSchema>> = {
-  cron: { type: "string", description: "Five fields: minute hour day month weekday." },
-  tz: { type: "string", description: "An IANA time zone. Default: UTC." },
+  cron: text("Five fields: minute hour day month weekday."),
+  tz: text("An IANA time zone. Default: UTC."),
   scale: { type: "number", exclusiveMinimum: 0, maximum: 1_000_000 },
-  capacity: TOKENS,
-  refill_amount: TOKENS,
-  refill_period_seconds: SECONDS,
+  ...{ capacity: TOKENS, refill_amount: TOKENS, refill_period_seconds: SECONDS },
+};
+
+/** The same in the service. */
+const SERVICE_WINDOW: JsonSchema = {
+  type: "object",
+  properties: {
+    cron: text("Five fields of a cron."),
+    tz: text("An IANA time zone. Default: UTC."),
+    scale: number("Multiplies capacity and refill amount."),
+    capacity: number("Whole tokens."),
+    refillAmount: number("Whole tokens."),
+    refillPeriodMs: number("In ms: whole seconds."),
+  },
+  required: ["cron"],
 };
 
 /** Every field of a limit but its name, and what only manifests have, in the order of manifests. */
 export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> & { readonly burst: Pick<FieldJson, "manifest"> } = {
   capacity: {
-    service: { type: "number", description: "The most it holds, in whole tokens." },
-    manifest: {
-      ...{ key: "capacity", unit: "tokens" },
-      schema: { ...TOKENS, description: "The capacity; with burst, the rate." },
-    },
+    service: number("The most it holds, in whole tokens."),
+    manifest: tokens("capacity", { description: "The capacity; with burst, the rate." }),
   },
   refillAmount: {
-    service: { type: "number", description: "Whole tokens that drip in over a period; 0 for a quota and for slots." },
-    manifest: {
-      ...{ key: "refill_amount", unit: "tokens" },
-      schema: { ...TOKENS, minimum: 0, description: "Default: capacity; for a quota 0." },
-    },
+    service: number("Whole tokens that drip in over a period; 0 for a quota and for slots."),
+    manifest: tokens("refill_amount", { minimum: 0, description: "Default: capacity; for a quota 0." }),
   },
   refillPeriodMs: {
-    service: { type: "number", description: "The period, in ms: whole seconds." },
-    manifest: {
-      ...{ key: "refill_period", unit: "seconds" },
-      schema: { ...SECONDS, description: "Seconds. Default: 60." },
-    },
+    service: number("The period, in ms: whole seconds."),
+    manifest: { key: "refill_period", unit: "seconds", schema: { ...SECONDS, description: "Seconds. Default: 60." } },
   },
-  burst: {
-    manifest: {
-      ...{ key: "burst", unit: "tokens" },
-      schema: { ...TOKENS, description: "The capacity; `capacity` is then the rate." },
-    },
-  },
+  burst: { manifest: tokens("burst", { description: "The capacity; `capacity` is then the rate." }) },
   counts: {
-    service: {
-      ...{ type: "string", maxLength: 1024 },
-      description: "The measure that it counts. Default: the one of its own name.",
-    },
+    service: { ...text("The measure that it counts. Default: the one of its own name."), maxLength: 1024 },
     manifest: {
       key: "counts",
       schema: {
@@ -67,38 +61,21 @@ export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> & { readonly b
     },
   },
   soft: {
-    service: { type: "boolean", description: "It measures and never refuses. Default: false." },
-    manifest: { key: "soft", schema: { type: "boolean", description: "true: counted, never refuses." } },
+    service: flag("It measures and never refuses. Default: false."),
+    manifest: { key: "soft", schema: flag("true: counted, never refuses.") },
   },
   shadow: {
-    service: {
-      type: "boolean",
-      description:
-        "It decides like a hard limit, counts what it would have refused, and never refuses. Not with soft. Default: false.",
-    },
+    service: flag(
+      "It decides like a hard limit, counts what it would have refused, and never refuses. Not with soft. Default: false.",
+    ),
     manifest: {
       key: "shadow",
-      schema: {
-        type: "boolean",
-        description: "true: decides like a hard limit, counts what it would have refused, never refuses.",
-      },
+      schema: flag("true: decides like a hard limit, counts what it would have refused, never refuses."),
     },
   },
   schedule: {
     service: {
-      type: "array",
-      items: {
-        type: "object",
-        properties: {
-          cron: { type: "string", description: "Five fields of a cron." },
-          tz: { type: "string", description: "An IANA time zone. Default: UTC." },
-          scale: { type: "number", description: "Multiplies capacity and refill amount." },
-          capacity: { type: "number", description: "Whole tokens." },
-          refillAmount: { type: "number", description: "Whole tokens." },
-          refillPeriodMs: { type: "number", description: "In ms: whole seconds." },
-        },
-        required: ["cron"],
-      },
+      ...{ type: "array", items: SERVICE_WINDOW },
       description: "Windows with another capacity or rate. The first that matches counts.",
     },
     manifest: {
@@ -123,6 +100,22 @@ export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> & { readonly b
     },
   },
 };
+
+function text(description: string): JsonSchema {
+  return { type: "string", description };
+}
+
+function number(description: string): JsonSchema {
+  return { type: "number", description };
+}
+
+function flag(description: string): JsonSchema {
+  return { type: "boolean", description };
+}
+
+function tokens(key: string, of: { readonly minimum?: 0; readonly description: string }): FieldJson["manifest"] {
+  return { key, unit: "tokens", schema: { ...TOKENS, ...of } };
+}
 
 /** A limit as the service takes it and answers it. */
 export const LIMIT_JSON: JsonSchema = {

@@ -12,26 +12,17 @@ export const PERIOD_MAX_MS = 1_000_000_000_000;
 
 export function wholeTokens(name: string, field: string, value: unknown, least: 0 | 1): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > TOKENS_MAX) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": ${field} is ${shown(value)}; give a whole number of tokens from ${least} to ${TOKENS_MAX}.`,
-    );
+    throw wrongLimit(name, `${field} is ${shown(value)}; give a whole number of tokens from ${least} to ${TOKENS_MAX}`);
   }
   return value;
 }
 
 export function wholeSecondsMs(name: string, field: string, value: unknown): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value % 1000 !== 0 || value <= 0) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": ${field} is ${shown(value)}; give whole seconds in milliseconds, at least 1000.`,
-    );
+    throw wrongLimit(name, `${field} is ${shown(value)}; give whole seconds in milliseconds, at least 1000`);
   }
   if (value > PERIOD_MAX_MS) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": ${field} is ${value}; the longest is ${PERIOD_MAX_MS}.`,
-    );
+    throw wrongLimit(name, `${field} is ${value}; the longest is ${PERIOD_MAX_MS}`);
   }
   return value;
 }
@@ -56,8 +47,13 @@ export function notifyAtOf(text: string, separator: "," | "/"): readonly number[
 
 export function checkNotifyAt(name: string, value: unknown): readonly number[] {
   if (isNotifyAt(value)) return Object.freeze([...value]);
-  throw new ValidationError(
-    "limit_invalid",
-    `Limit "${name}": notifyAt is ${shown(value)}; give one to ${NOTIFY_MAX} rising whole percentages from 1 to 100, such as [80, 95].`,
+  throw wrongLimit(
+    name,
+    `notifyAt is ${shown(value)}; give one to ${NOTIFY_MAX} rising whole percentages from 1 to 100, such as [80, 95]`,
   );
+}
+
+/** An error about the limit of a name that was checked. */
+export function wrongLimit(name: string, what: string): ValidationError {
+  return new ValidationError("limit_invalid", `Limit "${name}": ${what}.`);
 }

@@ -1,6 +1,7 @@
 import { canonical } from "./canonical.ts";
 import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "./config.ts";
 import type { Entity } from "./entity.ts";
+import { given } from "./given.ts";
 import { formOf } from "./kinds/table.ts";
 import type { Limit } from "./limit.ts";
 import type { Plan } from "./plan.ts";
@@ -156,11 +157,7 @@ export function limitsValue(
   { inherit, appliesTo }: LevelOptions,
 ): readonly Limit[] | LimitsValue {
   if (inherit === undefined && appliesTo === undefined) return limits;
-  return {
-    limits,
-    ...(inherit === undefined ? {} : { inherit }),
-    ...(appliesTo === undefined ? {} : { appliesTo }),
-  };
+  return { limits, ...given({ inherit, appliesTo }) };
 }
 
 /** The other half of `limitsValue`. */
@@ -169,13 +166,7 @@ export function limitsOfValue(value: readonly Limit[] | LimitsValue): LimitsValu
 }
 
 export function valueOfEntity({ name, parentId, planId, cascade, metadata }: Entity): EntityValue {
-  return {
-    name,
-    ...(parentId === undefined ? {} : { parentId }),
-    ...(planId === undefined ? {} : { planId }),
-    cascade,
-    metadata,
-  };
+  return { name, ...given({ parentId, planId }), cascade, metadata };
 }
 
 export function valueOfPlan({ name, metadata }: Plan): PlanValue {

@@ -1,7 +1,8 @@
 import type { CronCheck, CronUse } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { given } from "./given.ts";
 import { KnownNames } from "./known-names.ts";
-import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import { TOKENS_MAX, wholeSecondsMs, wholeTokens, wrongLimit } from "./limit-numbers.ts";
 import { shown } from "./names.ts";
 import { cronOfReset, cronProblem } from "./reset-names.ts";
 import { perMilleOf, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
@@ -30,9 +31,9 @@ export function checkReset(name: string, given: Reset | string, calendar: CronCh
   // A cron alone stays refused: whoever gives one has to think of its zone.
   const reset = typeof given === "string" && !/\s/.test(given.trim()) ? { cron: given } : given;
   if (typeof reset !== "object" || reset === null) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }, or a name: hourly, daily, weekly, monthly, yearly.`,
+    throw wrongLimit(
+      name,
+      `reset is ${shown(given)}; give { cron, tz? }, or a name: hourly, daily, weekly, monthly, yearly`,
     );
   }
   RESET.check(reset, `Limit "${name}": reset`);
@@ -49,13 +50,10 @@ export function checkSchedule(
 ): readonly ScheduleEntry[] {
   const { name } = base;
   if (!Array.isArray(given)) {
-    throw new ValidationError("limit_invalid", `Limit "${name}": schedule is ${shown(given)}; give a list of windows.`);
+    throw wrongLimit(name, `schedule is ${shown(given)}; give a list of windows`);
   }
   if (given.length > ENTRIES_MAX) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": the schedule has ${given.length} windows; at most ${ENTRIES_MAX} are supported.`,
-    );
+    throw wrongLimit(name, `the schedule has ${given.length} windows; at most ${ENTRIES_MAX} are supported`);
   }
   return Object.freeze(given.map((entry) => checkEntry(base, entry, resets, calendar)));
 }
@@ -67,34 +65,31 @@ function checkEntry(
   calendar: CronCheck,
 ): ScheduleEntry {
   if (typeof entry !== "object" || entry === null) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": ${shown(entry)} is not a window; give { cron, scale }.`,
-    );
+    throw wrongLimit(name, `${shown(entry)} is not a window; give { cron, scale }`);
   }
   ENTRY.check(entry, `Limit "${name}": a window of the schedule`);
   const { cron, tz } = checkCron(name, entry, "window", calendar);
-  const absolutes = {
-    ...(entry.capacity === undefined ? {} : { capacity: wholeTokens(name, "capacity in a window", entry.capacity, 1) }),
-    ...(entry.refillAmount === undefined
-      ? {}
-      : { refillAmount: wholeTokens(name, "refillAmount in a window", entry.refillAmount, 1) }),
-    ...(entry.refillPeriodMs === undefined
-      ? {}
-      : { refillPeriodMs: wholeSecondsMs(name, "refillPeriodMs in a window", entry.refillPeriodMs) }),
-  };
+  const tokens = (field: "capacity" | "refillAmount") =>
+    entry[field] === undefined ? undefined : wholeTokens(name, `${field} in a window`, entry[field], 1);
+  const absolutes = given({
+    capacity: tokens("capacity"),
+    refillAmount: tokens("refillAmount"),
+    refillPeriodMs:
+      entry.refillPeriodMs === undefined
+        ? undefined
+        : wholeSecondsMs(name, "refillPeriodMs in a window", entry.refillPeriodMs),
+  });
   const changes = Object.keys(absolutes).length > 0;
   if ((entry.scale === undefined) === !changes) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": the window "${cron}" has ${changes ? "a scale and absolute values" : "nothing to change"}; ` +
-        "give either scale, or at least one of capacity, refillAmount, refillPeriodMs.",
+    throw wrongLimit(
+      name,
+      `the window "${cron}" has ${changes ? "a scale and absolute values" : "nothing to change"}; give either scale, or at least one of capacity, refillAmount, refillPeriodMs`,
     );
   }
   if (resets && (absolutes.refillAmount !== undefined || absolutes.refillPeriodMs !== undefined)) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": the window "${cron}" would make a ${most === TOKENS_MAX ? "quota" : "concurrent limit"} refill; change only its capacity or scale.`,
+    throw wrongLimit(
+      name,
+      `the window "${cron}" would make a ${most === TOKENS_MAX ? "quota" : "concurrent limit"} refill; change only its capacity or scale`,
     );
   }
   if (entry.scale !== undefined) {
@@ -102,9 +97,9 @@ function checkEntry(
     return Object.freeze({ cron, tz, scale });
   }
   if ((absolutes.capacity ?? 0) > most) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": capacity in the window "${cron}" is ${absolutes.capacity}; such a limit has at most ${most}.`,
+    throw wrongLimit(
+      name,
+      `capacity in the window "${cron}" is ${absolutes.capacity}; such a limit has at most ${most}`,
     );
   }
   return Object.freeze({ cron, tz, ...absolutes });
@@ -117,16 +112,15 @@ function checkScale(
 ): number {
   const whole = typeof scale === "number" && scale > 0 && scale <= SCALE_MAX && perMilleOf(scale) / 1000 === scale;
   if (!whole) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": the window "${cron}" has scale ${shown(scale)}; give a number above 0 and up to ${SCALE_MAX} ` +
-        "with at most three decimal places.",
+    throw wrongLimit(
+      name,
+      `the window "${cron}" has scale ${shown(scale)}; give a number above 0 and up to ${SCALE_MAX} with at most three decimal places`,
     );
   }
   if (scaled * scale > most) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": scale ${scale} in the window "${cron}" gives more than ${most} tokens; choose a smaller one.`,
+    throw wrongLimit(
+      name,
+      `scale ${scale} in the window "${cron}" gives more than ${most} tokens; choose a smaller one`,
     );
   }
   return scale;

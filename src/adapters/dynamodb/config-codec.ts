@@ -7,6 +7,7 @@ import {
   withVersion,
 } from "../../domain/config-versions.ts";
 import { VersionError } from "../../domain/errors.ts";
+import { given } from "../../domain/given.ts";
 import type { KindStored } from "../../domain/kinds/kind.ts";
 import { STORED, storedOf } from "../../domain/kinds/table.ts";
 import { type Limit, zoneOf } from "../../domain/limit.ts";
@@ -49,10 +50,7 @@ export function decodeConfig(item: Attributes | undefined): StoredConfig | undef
   const usageKeptDays = usageKeptDaysIn(item);
   const said = {
     ...optionsIn(item),
-    ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
-    ...(access === undefined ? {} : { access }),
-    ...(cascade === undefined ? {} : { cascade }),
+    ...given({ onUnavailable, usageKeptDays, access, cascade }),
   };
   return limits.length === 0 && Object.keys(said).length === 0 ? undefined : { limits, ...said };
 }

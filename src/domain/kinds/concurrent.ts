@@ -1,5 +1,6 @@
 import { ValidationError } from "../errors.ts";
 import type { FieldJson } from "../limit-field.ts";
+import { wrongLimit } from "../limit-numbers.ts";
 import { shown } from "../names.ts";
 import { type KindFields, type KindForm, type KindRules, type KindStored, NO_MARKS } from "./kind.ts";
 
@@ -68,24 +69,16 @@ export function holdMsOf({ holdMs = HOLD_DEFAULT_MS }: KindFields): number {
   return holdMs;
 }
 
+type SlotNumbers = { readonly name: string } & Readonly<Record<"capacity" | "refillAmount" | "refillPeriodMs", number>>;
+
 /** The numbers of a limit that has `holdMs`: it has no refill, and not more slots than are counted. */
-export function checkSlots({
-  name,
-  capacity,
-  refillAmount,
-  refillPeriodMs,
-}: {
-  readonly name: string;
-  readonly capacity: number;
-  readonly refillAmount: number;
-  readonly refillPeriodMs: number;
-}): void {
-  if (capacity > SLOTS_MAX) throw invalid(name, `capacity is ${capacity}; give from 1 to ${SLOTS_MAX} slots`);
+export function checkSlots({ name, capacity, refillAmount, refillPeriodMs }: SlotNumbers): void {
+  if (capacity > SLOTS_MAX) throw wrongLimit(name, `capacity is ${capacity}; give from 1 to ${SLOTS_MAX} slots`);
   if (refillAmount !== 0) {
-    throw invalid(name, `it has holdMs and refillAmount ${refillAmount}; slots are given back, they do not refill`);
+    throw wrongLimit(name, `it has holdMs and refillAmount ${refillAmount}; slots are given back, they do not refill`);
   }
   if (refillPeriodMs !== 1_000) {
-    throw invalid(name, `it has holdMs and refillPeriodMs ${refillPeriodMs}; nothing refills it, so give 1000`);
+    throw wrongLimit(name, `it has holdMs and refillPeriodMs ${refillPeriodMs}; nothing refills it, so give 1000`);
   }
 }
 
@@ -105,12 +98,8 @@ function isHoldMs(value: unknown): value is number {
 
 function checkedHoldMs(name: string, value: unknown): number {
   if (isHoldMs(value)) return value;
-  throw invalid(
+  throw wrongLimit(
     name,
     `holdMs is ${shown(value)}; give whole seconds in milliseconds, from ${HOLD_LEAST_MS} to ${HOLD_MAX_MS}`,
   );
-}
-
-function invalid(name: string, what: string): ValidationError {
-  return new ValidationError("limit_invalid", `Limit "${name}": ${what}.`);
 }
