@@ -56,7 +56,7 @@ const APART = {
 const ALONE = ["src/entry/client.ts", "src/entry/errors.ts"];
 
 /** Commands that need much more than a store. */
-const FAR_COMMANDS = /\/commands\/(check|delete|deploy|lambda-export|list|loadtest|migrate|serve|status|template)\.ts$/;
+const FAR_COMMANDS = /\/commands\/(deploy|loadtest|migrate|serve|stack)\.ts$/;
 
 /**
  * The library and the command line in one build, so that nothing of them is there twice, in a few files instead of some hundred,

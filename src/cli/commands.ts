@@ -18,8 +18,6 @@ const doctor: Load = async () => (await import("./commands/doctor.ts")).doctor;
 const sweep: Load = async () => (await import("./commands/sweep.ts")).sweep;
 const version: Load = async () => (await import("./commands/version.ts")).version;
 const completion: Load = async () => (await import("./commands/completion.ts")).completion;
-const entityCreate: Load = async () => (await import("./commands/entity-create.ts")).entityCreate;
-const entityUpdate: Load = async () => (await import("./commands/entity-update.ts")).entityUpdate;
 const entity: Load = async () => (await import("./commands/entity.ts")).ENTITY_COMMANDS;
 const resource: Load = async () => (await import("./commands/resource.ts")).RESOURCE_COMMANDS;
 const plan: Load = async () => (await import("./commands/plan.ts")).PLAN_COMMANDS;
@@ -38,21 +36,14 @@ const available: Load = async () => (await import("./commands/available.ts")).av
 const explain: Load = async () => (await import("./commands/explain.ts")).explain;
 const watch: Load = async () => (await import("./commands/watch.ts")).watch;
 const eventsFollow: Load = async () => (await import("./commands/events-follow.ts")).eventsFollow;
-const auditList: Load = async () => (await import("./commands/audit-list.ts")).auditList;
-const auditFollow: Load = async () => (await import("./commands/audit-follow.ts")).auditFollow;
-const auditVerify: Load = async () => (await import("./commands/audit-verify.ts")).auditVerify;
 const limitsApply: Load = async () => (await import("./commands/limits-apply.ts")).limitsApply;
+const audit: Load = async () => (await import("./commands/audit.ts")).AUDIT_COMMANDS;
+const stack: Load = async () => (await import("./commands/stack.ts")).STACK_COMMANDS;
 const migrate: Load = async () => (await import("./commands/migrate.ts")).migrate;
 const aggregate: Load = async () => (await import("./commands/aggregate.ts")).aggregate;
 const serve: Load = async () => (await import("./commands/serve.ts")).serve;
 const deploy: Load = async () => (await import("./commands/deploy.ts")).deploy;
 const update: Load = async () => (await import("./commands/deploy.ts")).update;
-const status: Load = async () => (await import("./commands/status.ts")).status;
-const list: Load = async () => (await import("./commands/list.ts")).list;
-const check: Load = async () => (await import("./commands/check.ts")).check;
-const deleteCommand: Load = async () => (await import("./commands/delete.ts")).deleteCommand;
-const template: Load = async () => (await import("./commands/template.ts")).template;
-const lambdaExport: Load = async () => (await import("./commands/lambda-export.ts")).lambdaExport;
 const loadtestCommand: Load = async () => (await import("./commands/loadtest.ts")).loadtestCommand;
 
 /** Groups of commands. */
@@ -81,9 +72,9 @@ const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] =
   ["sweep", "Remove idle buckets and old records of a PostgreSQL store, to the end", sweep],
   ["version", "Show the versions of the tool, Node and the store", version],
   ["completion", "Print a script for shell completion", completion],
-  ["entity create", "Create an entity", entityCreate],
+  ["entity create", "Create an entity", entity],
   ["entity show", "Show an entity", entity],
-  ["entity update", "Change an entity", entityUpdate],
+  ["entity update", "Change an entity", entity],
   ["entity delete", "Delete an entity with its limits, buckets and usage", entity],
   ["entity list", "List entities: all, those of a plan, or those with own limits", entity],
   ["entity children", "List the children of an entity", entity],
@@ -147,9 +138,9 @@ const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] =
   ["lease settle", "End a lease with the amounts actually used", lease],
   ["lease rollback", "End a lease and give everything back", lease],
   ["events follow", "Follow acquires, refusals and changes as they happen", eventsFollow],
-  ["audit list", "List changes, newest first", auditList],
-  ["audit follow", "Follow changes as they happen", auditFollow],
-  ["audit verify", "Verify that the archive is complete and undamaged", auditVerify],
+  ["audit list", "List changes, newest first", audit],
+  ["audit follow", "Follow changes as they happen", audit],
+  ["audit verify", "Verify that the archive is complete and undamaged", audit],
   ["limits validate", "Check a manifest without opening a store", limits],
   ["limits plan", "Show what applying a manifest would change", limits],
   ["limits apply", "Apply a manifest to a namespace", limitsApply],
@@ -170,12 +161,12 @@ const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] =
   ["local logs", "Show the log of DynamoDB Local", local],
   ["deploy", "Create or change a stack on AWS", deploy],
   ["update", "Update a stack to this version, or change it", update],
-  ["status", "Show the parts of a stack and whether it is ready", status],
-  ["list", "List the stacks in a region", list],
-  ["check", "Check that client, table and functions are compatible", check],
-  ["delete", "Delete a stack; its table and archive stay", deleteCommand],
-  ["template", "Print the CloudFormation template of a stack", template],
-  ["lambda-export", "Write the code of a Lambda function to a zip file", lambdaExport],
+  ["status", "Show the parts of a stack and whether it is ready", stack],
+  ["list", "List the stacks in a region", stack],
+  ["check", "Check that client, table and functions are compatible", stack],
+  ["delete", "Delete a stack; its table and archive stay", stack],
+  ["template", "Print the CloudFormation template of a stack", stack],
+  ["lambda-export", "Write the code of a Lambda function to a zip file", stack],
   ["loadtest", "Load-test a store, and check that it never granted too much", loadtestCommand],
 ];
 
@@ -212,7 +203,7 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["entity", "top-up"], async () => (await old()).oldTopUp),
   oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
   oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
-  oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
+  oldSpelling(["cfn-template"], async () => (await import("./commands/stack.ts")).template),
 ];
 
 /** The one whose words the command line begins with, if there is one. */

@@ -1,7 +1,7 @@
 import type { CommandFile, GlobalOptions } from "./command.ts";
 import { repeated } from "./command.ts";
 import { bucketReset, bucketTopUp } from "./commands/bucket.ts";
-import { entityUpdate } from "./commands/entity-update.ts";
+import { entityUpdate } from "./commands/entity.ts";
 import { accessSet, cascadeSet } from "./commands/policy.ts";
 import { resourceList } from "./commands/resource.ts";
 import { UsageError } from "./exit-code.ts";
