@@ -63,8 +63,8 @@ export function testBundles(project: PackedProject): void {
     // A third of it are errors with their sentences.
     // Streams that a lease tracks: 3 kB.
     // Slots that are renewed, kept and lost: 1 kB. Names that are checked and encoded: 0.6 kB. Holds that end with their slots, streams that were given up: 0.6 kB.
-    // 29 kB before an address that is wrong was told without its secrets.
-    assert.ok(bytes < 29_400, `${bytes} bytes`);
+    // 29 kB before an address that is wrong was told without its secrets; 29.4 kB before it had every method of the library.
+    assert.ok(bytes < 31_300, `${bytes} bytes`);
   });
 
   test("what is not used of the root stays out of a bundle", async () => {
