@@ -82,11 +82,11 @@ export class StraightBuckets implements BucketStore {
   }
 
   watchThresholds(listener: (crossed: Crossed) => void): () => void {
-    return this.#marks.listeners.watch(listener);
+    return this.#marks.keeper.listeners.watch(listener);
   }
 
   thresholdsTold(): Promise<void> {
-    return this.#marks.told();
+    return this.#marks.keeper.told();
   }
 
   async debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {

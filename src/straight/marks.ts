@@ -4,15 +4,21 @@ import { advanced, type BucketState, findLimit } from "../domain/bucket-state.ts
 import type { Calendar } from "../domain/calendar.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { rulesOf } from "../domain/kinds/table.ts";
+import { MarkKeeper } from "../domain/mark-keeper.ts";
 import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../domain/mark-words.ts";
 import type { BatchStore, VersionedRow } from "../ports/batch-store.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
-import { ThresholdListeners } from "../stored/threshold-listeners.ts";
 import { recordOfRow } from "./row-codec.ts";
 import { marksIn, marksWith } from "./row-marks.ts";
 
 /** So often others may be faster, or the store not answer, before a mark is left to the next take. */
 const TRIES_MAX = 8;
+
+/** A use that may have something to tell. */
+interface Looked {
+  readonly bucket: BucketKey;
+  readonly use: Use;
+}
 
 interface MarksParts {
   readonly store: Pick<BatchStore, "mark" | "read">;
@@ -21,15 +27,10 @@ interface MarksParts {
   readonly now: () => number;
 }
 
-/**
- * Percentages of limits that takes have reached (`notifyAt`), on a store that takes in batches. The take knows nothing of it: who has
- * something to tell swaps the mark in by a second statement, which no caller waits for, and tells when that was done.
- */
+/** Percentages of limits that takes have reached (`notifyAt`), on a store that takes in batches: the mark is swapped in by a second statement. */
 export class StraightMarks {
-  readonly listeners = new ThresholdListeners();
+  readonly keeper = new MarkKeeper<Looked>();
   readonly #parts: MarksParts;
-  /** By bucket: work under way, and the uses that it has to look at next, by their limits and periods. Marks of a bucket are one value. */
-  readonly #running = new Map<string, { readonly next: Map<string, Use>; readonly done: Promise<void> }>();
   #numbers = 0;
   /** By which this process knows its own marks. */
   readonly #id: string;
@@ -37,10 +38,6 @@ export class StraightMarks {
   constructor(parts: MarksParts, id: string) {
     this.#parts = parts;
     this.#id = id;
-  }
-
-  async told(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   /** A take or a debit left the bucket in this state. */
@@ -52,34 +49,17 @@ export class StraightMarks {
       if (held?.limit.notifyAt === undefined) continue;
       const use = useOf(held, state, { milli, readingMs }, this.#parts.calendar);
       const mark = toldText(held, use);
-      if (dueOf(use, { now: mark, seen: mark }) !== undefined) this.#begin(of.bucket, use);
+      if (dueOf(use, { now: mark, seen: mark }) !== undefined) {
+        // Marks of a bucket are one value.
+        void this.keeper.begin(of.bucket.id, { bucket: of.bucket, use }, this.#run, (work) => work());
+      }
     }
   }
 
-  /** One at a time for each bucket: of several uses of a limit in a period that wait, the one that reached most is looked at. */
-  #begin(bucket: BucketKey, use: Use): void {
-    const id = `${use.limit}\n${use.period}`;
-    const running = this.#running.get(bucket.id);
-    if (running === undefined) {
-      const next = new Map([[id, use]]);
-      const done = this.#runAll(bucket, next).finally(() => this.#running.delete(bucket.id));
-      this.#running.set(bucket.id, { next, done });
-      return;
-    }
-    const waiting = running.next.get(id);
-    if (waiting === undefined || waiting.used.after <= use.used.after) running.next.set(id, use);
-  }
+  /** A store that does not answer has not told it: the next take does. */
+  readonly #run = (looked: Looked): Promise<void> => this.#swap(looked).catch(() => {});
 
-  async #runAll(bucket: BucketKey, waiting: Map<string, Use>): Promise<void> {
-    // It comes by those that are added meanwhile, too.
-    for (const [id, use] of waiting) {
-      waiting.delete(id);
-      // A store that does not answer has not told it: the next take does.
-      await this.#run(bucket, use).catch(() => {});
-    }
-  }
-
-  async #run(bucket: BucketKey, use: Use): Promise<void> {
+  async #swap({ bucket, use }: Looked): Promise<void> {
     const { store, namespaceId } = this.#parts;
     const number = `${this.#id}${++this.#numbers}`;
     let sent: { readonly use: Use; readonly tell: readonly number[] } | undefined;
@@ -129,6 +109,6 @@ export class StraightMarks {
   }
 
   #tell(bucket: BucketKey, use: Use, percents: readonly number[]): void {
-    this.listeners.tell(percents.map((percent) => crossedOf(bucket, use, percent)));
+    this.keeper.listeners.tell(percents.map((percent) => crossedOf(bucket, use, percent)));
   }
 }

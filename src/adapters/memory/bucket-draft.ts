@@ -1,6 +1,7 @@
 import type { Amount, CountedAmount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
+import type { ThresholdListeners } from "../../domain/mark-keeper.ts";
 import type { Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {
@@ -19,7 +20,6 @@ import {
   standingOfLease,
   toldBy,
 } from "../../stored/bucket-rules.ts";
-import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import type { BucketCell } from "./data.ts";
 import type { UsageCounter } from "./hour-usage.ts";
 

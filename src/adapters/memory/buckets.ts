@@ -3,6 +3,7 @@ import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { ThresholdListeners } from "../../domain/mark-keeper.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { operated } from "../../domain/stored-amounts.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
@@ -42,7 +43,6 @@ import {
 } from "../../stored/bucket-rules.ts";
 import { CurrentLimits } from "../../stored/current-limits.ts";
 import { mayForget, OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
-import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { levelIn } from "./config.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";

@@ -1,5 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { LimitedBucket } from "../../domain/limited-bucket.ts";
+import type { ThresholdListeners } from "../../domain/mark-keeper.ts";
 import type { Answer, Claim, Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {
@@ -24,7 +25,6 @@ import {
   takenAnswer,
   toldBy,
 } from "../../stored/bucket-rules.ts";
-import type { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import type { BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */

@@ -2,6 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
+import { ThresholdListeners } from "../../domain/mark-keeper.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
 import type {
@@ -22,7 +23,6 @@ import type {
 import type { Clock } from "../../ports/system.ts";
 import type { CurrentLimits } from "../../stored/current-limits.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
-import { ThresholdListeners } from "../../stored/threshold-listeners.ts";
 import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";

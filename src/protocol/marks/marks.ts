@@ -1,6 +1,7 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
 import { rulesOf } from "../../domain/kinds/table.ts";
+import { MarkKeeper } from "../../domain/mark-keeper.ts";
 import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
 import type { Crossed } from "../../domain/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
@@ -50,17 +51,11 @@ interface Seen {
   readonly image: Image;
 }
 
-/**
- * Percentages of limits that takes have reached (`notifyAt`). The take itself knows nothing of it: its answer shows what was used
- * before and after. Who has something to tell swaps the mark in by a second write, which no caller waits for, and tells when that
- * was applied. What is not told because a process died, or the store was down, the next take tells: it goes by levels.
- */
+/** Percentages of limits that takes have reached (`notifyAt`), on items: the mark is swapped in by a conditional write. */
 export class Marks implements ThresholdMarks {
   readonly #context: () => ProtocolContext;
   readonly #background: () => BackgroundTasks;
-  readonly #listeners = new Set<(crossed: Crossed) => void>();
-  /** By bucket and limit: work under way, and the uses that it has to look at next, by their periods. */
-  readonly #running = new Map<string, { readonly next: Map<string, Looked>; readonly done: Promise<void> }>();
+  readonly #keeper = new MarkKeeper<Looked>();
 
   constructor(context: () => ProtocolContext, background: () => BackgroundTasks) {
     this.#context = context;
@@ -68,12 +63,11 @@ export class Marks implements ThresholdMarks {
   }
 
   watch(listener: (crossed: Crossed) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#keeper.listeners.watch(listener);
   }
 
-  async told(): Promise<void> {
-    while (this.#running.size > 0) await Promise.allSettled([...this.#running.values()].map(({ done }) => done));
+  told(): Promise<void> {
+    return this.#keeper.told();
   }
 
   look(of: Claim | Held, { amounts, readingMs }: TakeUse, left: BucketState, image?: Image): void {
@@ -95,32 +89,19 @@ export class Marks implements ThresholdMarks {
     }
   }
 
-  /** One at a time for each limit: of several uses of a period that wait, the one that reached most is looked at. */
   #begin(looked: Looked): void {
-    const { bucket, use } = looked;
-    const id = `${bucket.id}\n${use.limit}`;
-    const running = this.#running.get(id);
-    if (running !== undefined) {
-      running.next.set(use.period, mostOf(running.next.get(use.period), looked));
-      return;
-    }
-    const next = new Map<string, Looked>();
-    const done = this.#context()
-      .caches.holding([bucket], () => this.#runAll(looked, next))
-      .finally(() => this.#running.delete(id));
-    this.#running.set(id, { next, done });
-    this.#background().track(done, bucket, "other", NOT_TOLD);
+    const { bucket, use, image } = looked;
+    const { caches } = this.#context();
+    const run = (one: Looked) => this.#run(one, one === looked ? image : this.#startOf(one));
+    const holding = (work: () => Promise<void>) => caches.holding([bucket], work);
+    const done = this.#keeper.begin(`${bucket.id}\n${use.limit}`, looked, run, holding);
+    if (done !== undefined) this.#background().track(done, bucket, "other", NOT_TOLD);
   }
 
-  async #runAll(first: Looked, waiting: Map<string, Looked>): Promise<void> {
-    await this.#run(first, first.image);
-    // It comes by those that are added meanwhile, too.
-    for (const [period, next] of waiting) {
-      waiting.delete(period);
-      // The mark may have changed since the use met it: by what is known now it often has nothing to tell any more.
-      const known = this.#context().caches.of(next.bucket).seen(0);
-      await this.#run(next, known?.eventuallyConsistent === false ? (known.image ?? next.image) : next.image);
-    }
+  /** The mark may have changed since a use met it: by what is known now it often has nothing to tell any more. */
+  #startOf({ bucket, image }: Looked): Image | undefined {
+    const known = this.#context().caches.of(bucket).seen(0);
+    return known?.eventuallyConsistent === false ? (known.image ?? image) : image;
   }
 
   async #run({ bucket, use, milli, image: met }: Looked, start: Image | undefined): Promise<void> {
@@ -143,7 +124,7 @@ export class Marks implements ThresholdMarks {
       const result = await this.#swap(seen.image, now, due.told);
       if (result.kind === "not written") throw result.cause;
       if (result.kind === "ours") {
-        for (const percent of due.tell) this.#tell(bucket, now, percent);
+        this.#keeper.listeners.tell(due.tell.map((percent) => crossedOf(bucket, now, percent)));
         return;
       }
       if (result.image === undefined) return;
@@ -221,15 +202,4 @@ export class Marks implements ThresholdMarks {
   #nowMs({ readingMs }: Use): number {
     return Math.max(readingMs, this.#context().clock.now());
   }
-
-  #tell(bucket: BucketKey, use: Use, percent: number): void {
-    const crossed = crossedOf(bucket, use, percent);
-    // Limiters of one process may share these buckets: one of them tells it.
-    const [first] = this.#listeners;
-    first?.(crossed);
-  }
-}
-
-function mostOf(one: Looked | undefined, other: Looked): Looked {
-  return one === undefined || other.use.used.after >= one.use.used.after ? other : one;
 }
