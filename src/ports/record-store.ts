@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
+import type { Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 /**
@@ -153,11 +154,17 @@ export interface RecordCommit {
 
 /**
  * What became of a commit.
- * - `done`: also if it was made before. `generations`: of the namespaces that were bumped. `deleted`: how many rows `someIn` deleted.
+ * - `done`: also if it was made before. `generations`: of the namespaces that were bumped. `deleted`: how many rows `someIn` deleted; where
+ *   these are fewer than it might have, none are left, unless `mayBeMore`.
  * - `moved`: the guard did not hold; nothing was written.
  */
 export type CommitReply =
-  | { readonly kind: "done"; readonly generations: ReadonlyMap<string, number>; readonly deleted: number }
+  | {
+      readonly kind: "done";
+      readonly generations: ReadonlyMap<string, number>;
+      readonly deleted: number;
+      readonly mayBeMore?: true;
+    }
   | { readonly kind: "moved" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
@@ -219,6 +226,10 @@ export interface RecordStore {
     limitMax: number,
   ): MaybePromise<ListedRecords>;
   commit(commit: RecordCommit): MaybePromise<CommitReply>;
+  /** How many rows of a namespace are deleted in one commit, so that takes of others are not kept waiting. Default: 1,000. */
+  readonly purgedAtOnce?: number;
+  /** Runs a change in one transaction, in which every call is answered at once. Absent: changes are read, decided and committed without one. */
+  transact?<Reply>(change: () => Steps<Reply>): MaybePromise<Reply>;
 }
 
 /** What was counted beside the records, and what of all of it is too old. */

@@ -110,10 +110,12 @@ export class Changes {
         commit: { scope: namespaceId, guard, puts, deletes, event: undefined, bumps: [], sent: "first" },
       };
     };
-    return run(this.#again(namespaceId, decided));
+    const change = () => this.#again(namespaceId, decided);
+    return this.#store.transact === undefined ? run(change()) : this.#store.transact(change);
   }
 
   #queued<Reply>(scope: string, change: () => Steps<Reply>): MaybePromise<Reply> {
+    if (this.#store.transact !== undefined) return this.#store.transact(change);
     const before = this.#last.get(scope);
     const work = () => run(change());
     const mine = before === undefined ? work() : before.then(work, work);

@@ -7,7 +7,7 @@ import { CommitUnavailable, type Decision } from "./changes.ts";
 import { namespaceKey } from "./keys.ts";
 import type { RecordParts } from "./parts.ts";
 
-/** Rows of one step: a transaction of some milliseconds. */
+/** Rows of one step where the store does not say: a transaction of some milliseconds. */
 const CHUNK_ROWS = 1_000;
 
 /**
@@ -29,22 +29,17 @@ export function* purge(
   );
   if (refusal !== undefined) return refusal;
   let records = 0;
-  for (let deleted = CHUNK_ROWS; deleted >= CHUNK_ROWS; ) {
-    deleted = deletedBy(
-      yield* waitFor(
-        store.commit({
-          ...{
-            scope: id,
-            guard: { kind: "versions", versions: [] },
-            puts: [],
-            event: undefined,
-            bumps: [],
-            sent: "first",
-          },
-          deletes: [{ kind: "someIn", namespaceId: id, limitMax: CHUNK_ROWS }],
-        }),
-      ),
+  const limitMax = store.purgedAtOnce ?? CHUNK_ROWS;
+  for (let mayBeMore = true; mayBeMore; ) {
+    const reply = yield* waitFor(
+      store.commit({
+        ...{ scope: id, guard: { kind: "versions", versions: [] }, puts: [], event: undefined, bumps: [] },
+        deletes: [{ kind: "someIn", namespaceId: id, limitMax }],
+        sent: "first",
+      }),
     );
+    const deleted = deletedBy(reply, limitMax);
+    mayBeMore = deleted >= limitMax || (reply.kind === "done" && reply.mayBeMore === true);
     records += deleted;
     if (deleted > 0) onProgress(records);
   }
@@ -64,8 +59,8 @@ function begun(namespace: ReturnType<typeof namespaceOf> | undefined): Decision<
 }
 
 /** A step whose answer was lost is no harm: the next one goes on where it ended. */
-function deletedBy(reply: CommitReply): number {
+function deletedBy(reply: CommitReply, limitMax: number): number {
   if (reply.kind === "done") return reply.deleted;
-  if (reply.kind === "moved") return CHUNK_ROWS;
+  if (reply.kind === "moved") return limitMax;
   throw new CommitUnavailable(reply.applied, reply.cause);
 }

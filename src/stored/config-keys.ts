@@ -2,7 +2,7 @@ import type { ConfigScope } from "../domain/config.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 
 /** The entity or the plan, then the resource; empty: any. */
-export function keyOf(scope: ConfigScope): [owner: string, resource: string] {
+function keyOf(scope: ConfigScope): [owner: string, resource: string] {
   const owner = "planId" in scope ? scope.planId : "entityId" in scope ? scope.entityId : "";
   if ("resource" in scope) return [owner, scope.resource];
   const isTotal = scope.level === "entityTotal" || scope.level === "planTotal" || scope.level === "systemTotal";
@@ -26,9 +26,9 @@ export function scopeOfPlanRow(planId: string, resource: string): ConfigScope {
 }
 
 /** The place of a scope: whose it is, an entity's, a default's or a plan's, and of which resource; empty: any. */
-export type HistoryKey = readonly [of: "entity" | "plan", owner: string, resource: string];
+type HistoryKey = readonly [of: "entity" | "plan", owner: string, resource: string];
 
-export type StintsKey = readonly [of: "stints", owner: string, resource: ""];
+type StintsKey = readonly [of: "stints", owner: string, resource: ""];
 
 export function historyKey(scope: ConfigScope): HistoryKey {
   return ["planId" in scope ? "plan" : "entity", ...keyOf(scope)];

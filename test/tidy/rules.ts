@@ -28,7 +28,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   straight: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   records: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol", "stored", "records"], packages: [] },
-  "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
+  "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored", "records"], packages: ["node:*"] },
   "adapters/dynamodb": {
     folders: ["bucket", "domain", "ports", "clock", "protocol", "stored"],
     packages: ["@aws-sdk/*", "undici", "node:*"],

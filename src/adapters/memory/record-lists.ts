@@ -1,4 +1,5 @@
 import type { ListedRecord, RecordColumns, RecordList } from "../../ports/record-store.ts";
+import { lineAbove, longestBelow } from "../../stored/entity-lines.ts";
 import { type MemoryRecord, type RecordRows, sortable } from "./record-rows.ts";
 
 /** Where a list goes on, and how many records are wanted. */
@@ -6,9 +7,6 @@ interface Asked {
   readonly after: readonly string[] | undefined;
   readonly max: number;
 }
-
-/** More levels than there may be. */
-const LINE_MAX = 20;
 
 /** A list of a namespace as `RecordStore.list` orders it, but those of namespaces. */
 export function listed(
@@ -44,28 +42,20 @@ function entities(
     case "plan":
       return rows.after({ from: `plan\n${list.planId}\n` }, after, max);
     case "below":
-      return longestBelow(rows, list.id, LINE_MAX).slice(0, max);
+      return longestBelow(
+        list.id,
+        (id) => rows.after({ from: `parent\n${id}\n` }, undefined, Number.POSITIVE_INFINITY),
+        ({ key }) => key[0] as string,
+      );
     case "above": {
-      const line: ListedRecord[] = [];
-      for (let id: string | undefined = list.id; id !== undefined && line.length < Math.min(max, LINE_MAX); ) {
-        const record: MemoryRecord | undefined = rows.of("entity").get(id);
-        if (record === undefined) break;
-        line.push({ key: record.key, body: record.body, place: record.key });
-        id = (record.by as RecordColumns["entity"]).parentId;
-      }
-      return line;
+      const line = lineAbove(
+        list.id,
+        (id) => rows.of("entity").get(id),
+        ({ by }) => (by as RecordColumns["entity"]).parentId,
+      );
+      return line.map(({ key, body }) => ({ key, body, place: key }));
     }
   }
-}
-
-function longestBelow(rows: RecordRows, id: string, levels: number): readonly ListedRecord[] {
-  if (levels === 0) return [];
-  let longest: readonly ListedRecord[] = [];
-  for (const child of rows.after({ from: `parent\n${id}\n` }, undefined, Number.POSITIVE_INFINITY)) {
-    const line = [child, ...longestBelow(rows, child.key[0] as string, levels - 1)];
-    if (line.length > longest.length) longest = line;
-  }
-  return longest;
 }
 
 function configs(

@@ -1,9 +1,5 @@
 import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
-import { ValidationError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { AuditStore } from "../../ports/audit-store.ts";
-import { pageOf } from "../../stored/cursor.ts";
+import type { ListedRecord } from "../../ports/record-store.ts";
 import { readableJson } from "../../stored/row-damage.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 
@@ -14,7 +10,6 @@ const COLUMNS = "id, event_id, at_ms, action, entity_id, resource, principal, de
 
 /** The audit logs of all namespaces, in the order in which events were written. */
 export class AuditLog {
-  readonly #connection: Connection;
   readonly #insert: Statement;
   readonly #list: Statement;
   readonly #listOfEntity: Statement;
@@ -24,7 +19,6 @@ export class AuditLog {
   #lookedAtId = 0;
 
   constructor(connection: Connection, keepMs: number) {
-    this.#connection = connection;
     this.#keepMs = keepMs;
     this.#next = connection.prepare(`SELECT id, at_ms FROM audit WHERE id > ? ORDER BY id LIMIT ${LOOKED_AT}`);
     this.#delete = connection.prepare("DELETE FROM audit WHERE id = ?");
@@ -58,29 +52,20 @@ export class AuditLog {
     this.#lookedAtId = found.length < LOOKED_AT ? 0 : ((found.at(-1) as Row)[0] as number);
   }
 
-  of(namespaceId: string): AuditStore {
-    return { list: ({ entityId }, page) => this.#page(namespaceId, entityId, page) };
-  }
-
-  #page(namespaceId: string, entityId: string | undefined, { limit, cursor }: PageRequest): Page<AuditEvent> {
-    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : idOf(cursor);
-    const found = this.#connection.read(() =>
+  /** Newest first. */
+  list(
+    namespaceId: string,
+    entityId: string | undefined,
+    after: readonly string[] | undefined,
+    max: number,
+  ): readonly ListedRecord[] {
+    const before = after === undefined ? Number.MAX_SAFE_INTEGER : Number(after[0]);
+    const found =
       entityId === undefined
-        ? this.#list.all(namespaceId, before, limit + 1)
-        : this.#listOfEntity.all(namespaceId, entityId, before, limit + 1),
-    );
-    const page = pageOf(found, limit, (columns) => String(columns[0]));
-    return { ...page, items: page.items.map(eventOf) };
+        ? this.#list.all(namespaceId, before, max)
+        : this.#listOfEntity.all(namespaceId, entityId, before, max);
+    return found.map((row) => ({ key: [row[1] as string], body: eventOf(row), place: [String(row[0])] }));
   }
-}
-
-function idOf(cursor: string): number {
-  const id = Number(cursor);
-  if (Number.isSafeInteger(id) && id > 0) return id;
-  throw new ValidationError(
-    "cursor_invalid",
-    `Not a cursor of the audit log: ${shown(cursor)}; pass the cursor of the previous page.`,
-  );
 }
 
 function eventOf([, eventId, atMs, action, entityId, resource, principal, details]: Row): AuditEvent {

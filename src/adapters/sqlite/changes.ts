@@ -52,14 +52,6 @@ export class Changes {
     }
   }
 
-  /** Like `make`, in a namespace that must be active: nothing may be written into a deleted one. */
-  makeIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
-    return this.make((record) => {
-      if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
-      return work((event) => record(event, namespaceId));
-    });
-  }
-
   /** A change of buckets in an active namespace: audited like the others, but configuration stays as it is. */
   operateIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
     return this.#begun(() => {

@@ -6,7 +6,7 @@ import { Connection } from "./connection.ts";
 import { openingError } from "./faults.ts";
 import { OPEN_WAIT_MS } from "./lock-backoff.ts";
 import { migrate, requireNewest, requireOurs } from "./migrations.ts";
-import { ensureDefault } from "./namespaces.ts";
+import { ensureDefault } from "./records.ts";
 
 export type Durability = "normal" | "full";
 

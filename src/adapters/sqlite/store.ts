@@ -2,6 +2,13 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { type Retention, usageNotKept } from "../../domain/retention.ts";
 import type { Store } from "../../ports/store.ts";
 import type { UsageStore } from "../../ports/usage-store.ts";
+import { RecordAudit } from "../../records/audit.ts";
+import { RecordEntities } from "../../records/entities.ts";
+import { timeAfter } from "../../records/generations.ts";
+import { RecordManifests } from "../../records/manifests.ts";
+import { RecordNamespaces } from "../../records/namespaces.ts";
+import { recordParts } from "../../records/parts.ts";
+import { RecordPlans } from "../../records/plans.ts";
 import { CurrentLimits } from "../../stored/current-limits.ts";
 import { AuditLog } from "./audit.ts";
 import { BucketRows } from "./bucket-rows.ts";
@@ -9,17 +16,14 @@ import { SqliteBuckets } from "./buckets.ts";
 import { Changes } from "./changes.ts";
 import { SqliteConfig } from "./config.ts";
 import type { Connection } from "./connection.ts";
-import { SqliteEntities } from "./entities.ts";
 import { Expiry } from "./expiry.ts";
 import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { LeaseRows } from "./lease-rows.ts";
 import { SqliteLeases } from "./leases.ts";
-import { SqliteManifests } from "./manifests.ts";
-import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
 import { Operations } from "./operations.ts";
-import { SqlitePlans } from "./plans.ts";
+import { SqliteRecords } from "./records.ts";
 import { RefusalRows, SqliteRefusals } from "./refusals.ts";
 import { Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
@@ -74,7 +78,21 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const changes = new Changes({ connection, watch, rows, audit });
   const operations = new Operations({ connection, changes });
-  const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage, refusals };
+  const records = new SqliteRecords({ connection, changes, audit });
+  const recorded = recordParts(records, { of: () => watch.lookedUp(), note: () => {}, timeAfter });
+  const parts = {
+    connection,
+    records,
+    recorded,
+    watch,
+    rows,
+    commit,
+    changes,
+    operations,
+    calendar,
+    countsUsage,
+    refusals,
+  };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   const currents = new Map<string, CurrentLimits>();
   const currentOf = (namespaceId: string): CurrentLimits => {
@@ -95,7 +113,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     name: `sqlite:${options.file}`,
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     tellsThresholds: true,
-    namespaces: new SqliteNamespaces(parts),
+    namespaces: new RecordNamespaces(recorded),
     scope: (namespaceId) => {
       const leaseRows = new LeaseRows(connection, namespaceId);
       const config = new SqliteConfig(parts, namespaceId);
@@ -104,12 +122,12 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
         buckets,
         leases: new SqliteLeases(parts, leaseRows, (context) => buckets.rowsAt(context)),
         config,
-        entities: new SqliteEntities(parts, namespaceId),
-        plans: new SqlitePlans(parts, namespaceId),
+        entities: new RecordEntities(recorded, namespaceId),
+        plans: new RecordPlans(recorded, namespaceId),
         usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
         refusals: new SqliteRefusals(parts, namespaceId),
-        audit: audit.of(namespaceId),
-        manifests: new SqliteManifests(parts, namespaceId),
+        audit: new RecordAudit(recorded, namespaceId),
+        manifests: new RecordManifests(recorded, namespaceId),
       };
     },
     ping: () => {

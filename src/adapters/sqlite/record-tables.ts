@@ -1,0 +1,146 @@
+import type { SQLInputValue } from "node:sqlite";
+import type { Access, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config.ts";
+import type { Entity } from "../../domain/entity.ts";
+import type { Namespace, NamespaceStatus } from "../../domain/namespace.ts";
+import type { OwnedPiece } from "../../domain/piece.ts";
+import type { Plan } from "../../domain/plan.ts";
+import type { OwnerRecord } from "../../ports/manifest-store.ts";
+import type { RecordKind } from "../../ports/record-store.ts";
+import { knownLimits } from "../../stored/known-limits.ts";
+import { readableJson } from "../../stored/row-damage.ts";
+import type { Row } from "./connection.ts";
+
+/** A table of records of one kind. */
+export interface RecordTable {
+  readonly table: string;
+  /** All but that of namespaces have the namespace in front of their keys. */
+  readonly isInNamespace: boolean;
+  readonly key: readonly string[];
+  readonly columns: readonly string[];
+  /** What a record says, from its columns and the last part of its key. */
+  readonly bodyOf: (columns: Row, id: string) => unknown;
+  readonly columnsOf: (body: unknown) => readonly SQLInputValue[];
+}
+
+/** `Body` is what the other rules of records take a body for. */
+function table<Body>(
+  name: string,
+  key: readonly string[],
+  columns: readonly string[],
+  codec: {
+    readonly bodyOf: (columns: Row, id: string) => Body;
+    readonly columnsOf: (body: Body) => readonly SQLInputValue[];
+  },
+): RecordTable {
+  const columnsOf = (body: unknown) => codec.columnsOf(body as Body);
+  return { table: name, isInNamespace: name !== "namespace", key, columns, bodyOf: codec.bodyOf, columnsOf };
+}
+
+const PLAN_CONFIG = table<StoredConfig>("plan_config", ["plan", "resource"], ["limits", "inherit", "applies_to"], {
+  bodyOf: ([limits, inherit, appliesTo]) => configOf([limits, null, null, null, inherit, appliesTo] as Row),
+  columnsOf: ({ limits, inherit, appliesTo }) => [
+    JSON.stringify(limits),
+    inherit === true ? 1 : null,
+    appliesTo ?? null,
+  ],
+});
+
+export const CONFIG_COLUMNS = ["limits", "on_unavailable", "access", "cascade", "inherit", "applies_to"];
+
+const TABLES = {
+  namespace: table<Namespace>("namespace", ["id"], ["name", "status", "created_at_ms", "deleted_at_ms"], {
+    bodyOf: ([name, status, createdAtMs, deletedAtMs], id) => ({
+      ...{ id, name: name as string, status: status as NamespaceStatus, createdAtMs: createdAtMs as number },
+      ...(deletedAtMs === null ? {} : { deletedAtMs: deletedAtMs as number }),
+    }),
+    columnsOf: ({ name, status, createdAtMs, deletedAtMs }) => [name, status, createdAtMs, deletedAtMs ?? null],
+  }),
+  entity: table<Entity>(
+    "entity",
+    ["id"],
+    ["name", "parent_id", "cascade", "metadata", "version", "created_at_ms", "updated_at_ms", "plan_id"],
+    {
+      bodyOf: ([name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs, planId], id) => ({
+        ...{ id, name: name as string, ...configuredEntity([parentId, cascade, planId] as Row) },
+        metadata: readableJson<Entity["metadata"]>(metadata, { table: "entity", column: "metadata", of: id }),
+        ...{ version: version as number, createdAtMs: createdAtMs as number, updatedAtMs: updatedAtMs as number },
+      }),
+      columnsOf: ({ name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs, planId }) => [
+        ...[name, parentId ?? null, cascade ? 1 : 0, JSON.stringify(metadata)],
+        ...[version, createdAtMs, updatedAtMs, planId ?? null],
+      ],
+    },
+  ),
+  plan: table<Plan>("plan", ["id"], ["name", "metadata", "version", "created_at_ms", "updated_at_ms"], {
+    bodyOf: ([name, metadata, version, createdAtMs, updatedAtMs], id) => ({
+      ...{ id, name: name as string },
+      metadata: readableJson<Plan["metadata"]>(metadata, { table: "plan", column: "metadata", of: id }),
+      ...{ version: version as number, createdAtMs: createdAtMs as number, updatedAtMs: updatedAtMs as number },
+    }),
+    columnsOf: ({ name, metadata, version, createdAtMs, updatedAtMs }) => [
+      ...[name, JSON.stringify(metadata), version, createdAtMs, updatedAtMs],
+    ],
+  }),
+  config: table<StoredConfig>("config", ["entity", "resource"], CONFIG_COLUMNS, {
+    bodyOf: configOf,
+    columnsOf: ({ limits, onUnavailable, access, cascade, inherit, appliesTo }) => [
+      ...[JSON.stringify(limits), onUnavailable ?? null, access ?? null],
+      ...[cascade === undefined ? null : cascade ? 1 : 0, inherit === true ? 1 : null, appliesTo ?? null],
+    ],
+  }),
+  history: table<string>("limit_history", ["of", "owner", "resource"], ["versions"], {
+    bodyOf: ([versions]) => versions as string,
+    columnsOf: (versions) => [versions],
+  }),
+  owner: table<OwnerRecord>("owner", ["owner"], ["run", "applied_at_ms"], {
+    bodyOf: ([run, appliedAtMs], owner) => ({ owner, run: run as string, appliedAtMs: appliedAtMs as number }),
+    columnsOf: ({ run, appliedAtMs }) => [run, appliedAtMs],
+  }),
+  owned: table<Omit<OwnedPiece, "piece"> & { readonly value?: unknown }>(
+    "owned",
+    ["piece"],
+    ["owner", "at_ms", "applied"],
+    {
+      bodyOf: ([owner, atMs, applied], piece) => ({
+        ...{ owner: owner as string, atMs: atMs as number },
+        ...(applied === null
+          ? { state: "pending" as const }
+          : {
+              state: "applied" as const,
+              value: readableJson(applied, { table: "owned", column: "applied", of: piece }),
+            }),
+      }),
+      columnsOf: ({ owner, atMs, state, value }) => [owner, atMs, state === "applied" ? JSON.stringify(value) : null],
+    },
+  ),
+} satisfies Partial<Record<RecordKind, RecordTable>>;
+
+/** The table of a record, and its key there: configuration of plans is in another one than that of entities and of defaults. */
+export function tableOf(
+  kind: RecordKind,
+  key: readonly string[],
+): { readonly of: RecordTable; readonly key: readonly string[] } {
+  if (kind === "config") return { of: key[0] === "plan" ? PLAN_CONFIG : TABLES.config, key: key.slice(1) };
+  if (kind in TABLES) return { of: TABLES[kind as keyof typeof TABLES], key };
+  throw new TypeError(`Records of the kind ${kind} are in no table of their own.`);
+}
+
+export function configOf([limits, onUnavailable, access, cascade, inherit, appliesTo]: Row): StoredConfig {
+  return {
+    limits: knownLimits(limits),
+    ...(inherit === 1 ? { inherit: true as const } : {}),
+    ...(appliesTo === "callers" ? { appliesTo } : {}),
+    ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
+    ...(access === null ? {} : { access: access as Access }),
+    ...(cascade === null ? {} : { cascade: cascade === 1 }),
+  };
+}
+
+/** What configuration needs of an entity. */
+export function configuredEntity([parentId, cascade, planId]: Row): ConfiguredEntity {
+  return {
+    ...(parentId === null ? {} : { parentId: parentId as string }),
+    ...(planId === null ? {} : { planId: planId as string }),
+    cascade: cascade === 1,
+  };
+}
