@@ -1,24 +1,15 @@
 // Durations as people write and read them: the texts of limits, waits in sentences, the page and the command line.
 
-interface Unit {
-  readonly ms: number;
-  /** In sentences: `14 days`. */
-  readonly word: string;
-  /** In tables and on the page: `5 min`. */
-  readonly brief: string;
-  /** In the period of a limit: `100/min`. */
-  readonly period: string;
-  /** In one word: `5m`. */
-  readonly letter: string;
-}
-
-/** The longest first. */
-const UNITS: readonly Unit[] = [
-  { ms: 86_400_000, word: "day", brief: "d", period: "day", letter: "d" },
-  { ms: 3_600_000, word: "hour", brief: "h", period: "hour", letter: "h" },
-  { ms: 60_000, word: "minute", brief: "min", period: "min", letter: "m" },
-  { ms: 1_000, word: "second", brief: "s", period: "sec", letter: "s" },
-];
+/** The units, the longest first; below, what texts call them, by the same places. Lists of their own, so that a bundle has only those that it shows. */
+const UNITS_MS: readonly number[] = [86_400_000, 3_600_000, 60_000, 1_000];
+/** In sentences: `14 days`. */
+const WORDS = ["day", "hour", "minute", "second"];
+/** In tables and on the page: `5 min`. */
+const BRIEFS = ["d", "h", "min", "s"];
+/** In the period of a limit: `100/min`. */
+const PERIOD_NAMES = ["day", "hour", "min", "sec"];
+/** In one word: `5m`. */
+const LETTERS = ["d", "h", "m", "s"];
 
 export const PERIODS: Readonly<Record<string, number>> = {
   ...{ s: 1_000, sec: 1_000, second: 1_000, seconds: 1_000 },
@@ -41,16 +32,16 @@ export function durationMs(text: string): number | undefined {
 
 /** The largest unit that says it in whole numbers. */
 export function periodText(ms: number): string {
-  return written(ms, "period").replace(/^1(?=\D)/, "");
+  return written(ms, PERIOD_NAMES).replace(/^1(?=\D)/, "");
 }
 
 export function durationText(ms: number): string {
-  return written(ms, "letter");
+  return written(ms, LETTERS);
 }
 
 /** How often: `a minute`, `every 5m`. */
 export function everyText(ms: number): string {
-  const { word } = UNITS.find((unit) => unit.ms === ms) ?? {};
+  const word = WORDS[UNITS_MS.indexOf(ms)];
   if (word === undefined) return `every ${durationText(ms)}`;
   return `${word === "hour" ? "an" : "a"} ${word}`;
 }
@@ -60,16 +51,16 @@ export function everyText(ms: number): string {
  * so that nobody comes too early.
  */
 export function waitWords(ms: number): string {
-  const at = UNITS.findIndex((unit) => ms >= unit.ms);
-  const { ms: smallMs } = (at < 0 ? undefined : UNITS[at + 1]) ?? (UNITS.at(-1) as Unit);
+  const first = UNITS_MS.findIndex((unitMs) => ms >= unitMs);
+  const smallMs = (first < 0 ? undefined : UNITS_MS[first + 1]) ?? 1_000;
   const parts = inTwoUnits(Math.ceil(ms / smallMs) * smallMs);
-  return parts.map(({ count, unit }) => `${count} ${unit.word}${count === 1 ? "" : "s"}`).join(" ") || "0 seconds";
+  return parts.map(([count, at]) => `${count} ${WORDS[at]}${count === 1 ? "" : "s"}`).join(" ") || "0 seconds";
 }
 
 /** A duration of whole seconds in its two largest units: `1 h 30 min`. `shown`: how a count is written. */
 export function briefDuration(ms: number, shown: (count: number) => string): string {
   const parts = inTwoUnits(ms);
-  return parts.map(({ count, unit }) => `${shown(count)} ${unit.brief}`).join(" ") || "0 s";
+  return parts.map(([count, at]) => `${shown(count)} ${BRIEFS[at]}`).join(" ") || "0 s";
 }
 
 /** For tables: `12 s`, `3 min`, `2.5 h`; `never`. Rounded up: whoever comes then is let in. */
@@ -82,14 +73,14 @@ export function waitText(ms: number): string {
   return `${Math.ceil(ms / 8_640_000) / 10} days`;
 }
 
-/** The largest unit of a duration and the next, those of which there are any; what is smaller is left out. */
-function inTwoUnits(ms: number): readonly { readonly count: number; readonly unit: Unit }[] {
-  const first = UNITS.findIndex((unit) => ms >= unit.ms);
+/** The largest unit of a duration and the next, those of which there are any, by their places; what is smaller is left out. */
+function inTwoUnits(ms: number): readonly (readonly [count: number, at: number])[] {
+  const first = UNITS_MS.findIndex((unitMs) => ms >= unitMs);
   let leftMs = ms;
-  return UNITS.slice(first, first < 0 ? 0 : first + 2).flatMap((unit) => {
-    const count = Math.floor(leftMs / unit.ms);
-    leftMs -= count * unit.ms;
-    return count === 0 ? [] : [{ count, unit }];
+  return UNITS_MS.flatMap((unitMs, at) => {
+    const count = at < first || at > first + 1 ? 0 : Math.floor(leftMs / unitMs);
+    leftMs -= count * unitMs;
+    return count === 0 ? [] : [[count, at] as const];
   });
 }
 
@@ -100,7 +91,7 @@ function counted(text: string, units: Readonly<Record<string, number>>, without:
   return unit === undefined || count === "" ? undefined : Number(count) * unit;
 }
 
-function written(ms: number, name: "period" | "letter"): string {
-  const unit = UNITS.find((each) => ms % each.ms === 0);
-  return unit === undefined ? `${ms}ms` : `${ms / unit.ms}${unit[name]}`;
+function written(ms: number, names: readonly string[]): string {
+  const at = UNITS_MS.findIndex((unitMs) => ms % unitMs === 0);
+  return at < 0 ? `${ms}ms` : `${ms / (UNITS_MS[at] as number)}${names[at]}`;
 }
