@@ -1,7 +1,7 @@
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
-import { conditionalWorld, openConditional } from "../src/testing/conditional-store.ts";
 import { SeededRandom } from "../src/testing/random.ts";
+import { conditionalWorld, openConditional } from "../test/kit/conditional-store.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
 /** An entity with one drip limit; its parents are charged too. */

@@ -1,13 +1,13 @@
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemClock } from "../src/adapters/system/clock.ts";
-import { bucketKey } from "../src/domain/bucket-key.ts";
-import { Limit } from "../src/domain/limit.ts";
-import { limitSet } from "../src/domain/limit-set.ts";
+import { bucketKey } from "../src/domain/bucket/bucket-key.ts";
+import { Limit } from "../src/domain/limits/limit.ts";
+import { limitSet } from "../src/domain/limits/limit-set.ts";
 import { RateLimiter } from "../src/entry/index.ts";
 import type { Claim } from "../src/ports/bucket-store.ts";
 import type { Item, ItemStore } from "../src/ports/item-store.ts";
-import { conditionalWorld, openConditional } from "../src/testing/conditional-store.ts";
 import { SeededRandom } from "../src/testing/random.ts";
+import { conditionalWorld, openConditional } from "../test/kit/conditional-store.ts";
 import { OriginalClient } from "../test/simulation/original-client.ts";
 import { type Contender, compare, type Measured } from "./measure.ts";
 import { VirtualTime } from "./virtual-time.ts";

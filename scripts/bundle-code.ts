@@ -47,7 +47,7 @@ const PROCESSES = {
  * files of their own. (The entries themselves are removed: nothing imports them.)
  */
 const APART = {
-  "code/apart-errors": "src/domain/errors.ts",
+  "code/apart-errors": "src/domain/names/errors.ts",
   "code/apart-limits": "src/entry/limits.ts",
   "code/apart-memory": "src/entry/open-memory.ts",
 };
@@ -173,7 +173,7 @@ function partsOf(root: string) {
   ];
   const near = [
     ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],
-    ...["src/entry/rate-limiter.ts", "src/engine/limiter-parts.ts"],
+    ...["src/entry/rate-limiter.ts", "src/engine/limiter/limiter-parts.ts"],
     ...commands.filter((file) => !FAR_COMMANDS.test(file)),
   ];
   return { heart, near, far: commands.filter((file) => FAR_COMMANDS.test(file)) };

@@ -4,7 +4,7 @@ import { divFloor } from "../src/bucket/integers.ts";
 import { levelMilli, rebase } from "../src/bucket/level.ts";
 import { dripMs } from "../src/bucket/retry-after.ts";
 import { credit, debit, take } from "../src/bucket/take.ts";
-import { Limit } from "../src/domain/limit.ts";
+import { Limit } from "../src/domain/limits/limit.ts";
 
 /** A case of `bucket.json`: integers are decimal text, times to wait are seconds. Either `out` or `raises`. */
 export interface BucketVector {

@@ -1,6 +1,6 @@
 import { createCalendar } from "../src/adapters/system/calendar.ts";
-import { effectiveTerms, type ScheduleEntry } from "../src/domain/schedule.ts";
-import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../src/domain/schedule-grammar.ts";
+import { effectiveTerms, type ScheduleEntry } from "../src/domain/limits/schedule.ts";
+import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../src/domain/limits/schedule-grammar.ts";
 
 /** A case of `vectors/schedule.json`; numbers that may pass 2^53 are text there. */
 export interface ScheduleVector {

@@ -1,16 +1,16 @@
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { type Lease, type Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import {
   type ConditionalProcess,
   type ConditionalWorld,
   conditionalWorld,
   openConditional,
-} from "../../src/testing/conditional-store.ts";
-import { SeededRandom } from "../../src/testing/random.ts";
-import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+} from "../../test/kit/conditional-store.ts";
 
 /** Noon of a day in the middle of a month. */
 export const NOON_MS = Date.UTC(2026, 2, 15, 12);

@@ -11,8 +11,8 @@ import {
   type TableKey,
   TIMESTAMP,
 } from "../adapters/dynamodb/schema.ts";
-import type { AuditAction, AuditEvent } from "../domain/audit.ts";
-import { LimiterError } from "../domain/errors.ts";
+import type { AuditAction, AuditEvent } from "../domain/config/audit.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 
 /**
  * An audit event as a line of the archive: the keys of the Python original, and the namespace, which the original

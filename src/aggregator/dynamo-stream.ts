@@ -2,7 +2,7 @@ import type { DynamoDBStreamsClient } from "@aws-sdk/client-dynamodb-streams";
 import type { DynamoClient } from "../adapters/dynamodb/client.ts";
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import { readFaultOf, unavailable } from "../adapters/dynamodb/errors.ts";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { loadStreams } from "./optional.ts";
 import type { StreamRecord } from "./stream-record.ts";
 import type { StreamOpened, StreamPosition, StreamRead, StreamShard, StreamSource } from "./stream-source.ts";

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { SimulatedCheckpoints, SimulatedStream } from "../../test/aggregator/simulated-stream.ts";
 import { change } from "../../test/aggregator/stream-records.ts";
 import { seeds } from "../../test/depth.ts";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { followStream, type StreamFollowerParts } from "./follow-stream.ts";

@@ -1,4 +1,4 @@
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import type { Checkpoint } from "./checkpoints.ts";
 import { type FollowParts, followShard, paused, type ShardOutcome } from "./follow-shard.ts";
 import { wholeFault } from "./log.ts";

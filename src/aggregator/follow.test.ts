@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimulatedCheckpoints, SimulatedStream } from "../../test/aggregator/simulated-stream.ts";
 import { auditImage, removal } from "../../test/aggregator/stream-records.ts";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { type FollowerParts, startFollower } from "./follow.ts";
 import { createLog } from "./log.ts";

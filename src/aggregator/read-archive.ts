@@ -1,6 +1,6 @@
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { type ArchivedEvent, type ArchiveLine, archivedEvent, identityOf, parseLines } from "./archive-line.ts";
 import type { ObjectStore } from "./objects.ts";
 import { ARCHIVE_FOLDER } from "./plan-archive.ts";

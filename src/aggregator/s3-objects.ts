@@ -1,6 +1,6 @@
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
-import { LimiterError, NotFoundError } from "../domain/errors.ts";
+import { LimiterError, NotFoundError } from "../domain/names/errors.ts";
 import { type ArchiveLocation, locationText } from "./archive-location.ts";
 import type { ObjectStore } from "./objects.ts";
 import { loadS3 } from "./optional.ts";

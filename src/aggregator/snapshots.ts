@@ -16,11 +16,11 @@ import {
   WINDOW_START,
 } from "../adapters/dynamodb/schema.ts";
 import { UsageKept } from "../adapters/dynamodb/usage-kept.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import { pagesOf } from "../domain/paging.ts";
-import { type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
-import { countName } from "../domain/usage-counters.ts";
+import { type UsageSnapshot, windowStartMs } from "../domain/charge/usage.ts";
+import { countName } from "../domain/charge/usage-counters.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import { pagesOf } from "../domain/names/paging.ts";
 import type { UsageStore } from "../ports/usage-store.ts";
 
 /** Windows that are copied for readers of the Python original. */

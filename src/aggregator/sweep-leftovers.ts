@@ -1,6 +1,6 @@
 import { keyIn } from "../adapters/dynamodb/records-write.ts";
 import { deletingPrefix, entityPk, GSI4PK, GSI4SK, NAMESPACE_INDEX } from "../adapters/dynamodb/schema.ts";
-import type { Namespace } from "../domain/namespace.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
 import type { SweepParts } from "./sweep-parts.ts";
 
 /** Brings deletions of entities to their end that somebody was cut off in; how many. */

@@ -1,5 +1,5 @@
 import type { Records } from "../adapters/dynamodb/records.ts";
-import type { Namespace } from "../domain/namespace.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
 import type { Clock } from "../ports/system.ts";
 import type { HourCloser } from "../protocol/usage/close-hours.ts";
 import type { Log } from "./log.ts";

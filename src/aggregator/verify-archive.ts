@@ -1,4 +1,4 @@
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { identityOf } from "./archive-line.ts";
 import type { ObjectStore } from "./objects.ts";
 import { daysOf, linesIn } from "./read-archive.ts";

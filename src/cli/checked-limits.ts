@@ -1,4 +1,4 @@
-import { checkLimits, type Limit } from "../domain/limit.ts";
+import { checkLimits, type Limit } from "../domain/limits/limit.ts";
 import { calendar } from "../entry/limits.ts";
 
 /** The limits as a store would keep them, by every rule of the library; so that a dry run finds what a run would. */

@@ -1,5 +1,5 @@
-import { LimiterError } from "../domain/errors.ts";
-import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { type AddCheck, CHECKS, type Check } from "./check.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";

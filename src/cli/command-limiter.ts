@@ -1,5 +1,5 @@
-import type { Limiter } from "../engine/limiter.ts";
-import type { Listing } from "../engine/listing.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import type { Listing } from "../engine/limiter/listing.ts";
 import type { LimiterClient } from "../entry/client.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { LeaseAccess, LevelAccess, ServiceClient } from "./service-client.ts";
@@ -22,7 +22,7 @@ export function clientOf(limiter: CommandLimiter): ServiceClient | undefined {
 export async function levelsOf(limiter: CommandLimiter): Promise<LevelAccess> {
   const client = clientOf(limiter);
   if (client !== undefined) return client.levels;
-  const { partsOf } = await import("../engine/limiter-parts.ts");
+  const { partsOf } = await import("../engine/limiter/limiter-parts.ts");
   const { admin } = partsOf(limiter);
   return {
     get: (scope) => admin.getConfig(scope, {}),

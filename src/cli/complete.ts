@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import type { Limit } from "../domain/limit.ts";
-import { measureOf } from "../domain/measures.ts";
+import { measureOf } from "../domain/charge/measures.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { onStore } from "./on-store.ts";

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { StackOptions } from "../infra/stack-options.ts";
 import { repeated } from "./command.ts";
 import { UsageError } from "./exit-code.ts";

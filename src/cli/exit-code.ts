@@ -9,7 +9,7 @@ import {
   RateLimitExceeded,
   ResourceDisabled,
   ValidationError,
-} from "../domain/errors.ts";
+} from "../domain/names/errors.ts";
 import { besidesStacks } from "./stack-words.ts";
 import { WAYS_OF_COMMANDS } from "./ways.ts";
 

@@ -1,4 +1,4 @@
-import { isMoney } from "../domain/money-words.ts";
+import { isMoney } from "../domain/limits/money-words.ts";
 import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/index.ts";
 import { everyText, limitText, tokensText, waitText } from "./limit-print.ts";
 

@@ -1,8 +1,8 @@
-import { type ConfigScope, isTotal, type LimitSource, type StoredConfig, scopesOf } from "../domain/config.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { mergedLimits, sourceOf } from "../domain/merged-limits.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import { type ConfigScope, isTotal, type LimitSource, type StoredConfig, scopesOf } from "../domain/config/config.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { mergedLimits, sourceOf } from "../domain/limits/merged-limits.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
 import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
 import { limitText } from "./limit-print.ts";
 

@@ -1,4 +1,4 @@
-import { NotFoundError } from "../domain/errors.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
 import type { Plan } from "../entry/index.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { nearText } from "./on-store.ts";

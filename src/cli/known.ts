@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { NotFoundError } from "../domain/errors.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
 import type { Entity } from "../entry/index.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 import { nearText } from "./on-store.ts";

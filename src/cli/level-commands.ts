@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import { limitsChanged } from "../domain/config-change.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { checkLevelOptions } from "../engine/level-options.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
+import { limitsChanged } from "../domain/config/config-change.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import { checkLevelOptions } from "../engine/limiter/level-options.ts";
 import type { SetOptions } from "../entry/index.ts";
 import { confirmed } from "./ask.ts";
 import { checkedLimits } from "./checked-limits.ts";

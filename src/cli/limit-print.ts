@@ -1,8 +1,8 @@
-import type { Limit } from "../domain/limit.ts";
-import { textOfLimit } from "../domain/limit-text.ts";
-import { amountShown } from "../domain/money-words.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { textOfLimit } from "../domain/limits/limit-text.ts";
+import { amountShown } from "../domain/limits/money-words.ts";
 
-export { everyText, waitText } from "../domain/durations.ts";
+export { everyText, waitText } from "../domain/limits/durations.ts";
 
 /** A limit as it can be pasted behind `-l`. */
 export const limitText = textOfLimit;

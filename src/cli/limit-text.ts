@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { limitOfText } from "../domain/limit-text.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { limitOfText } from "../domain/limits/limit-text.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import { calendar } from "../entry/limits.ts";
 import { UsageError } from "./exit-code.ts";
 

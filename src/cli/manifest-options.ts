@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { ValidationError } from "../domain/errors.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { Manifest } from "../manifest/manifest.ts";
 import type { Plan } from "../manifest/plan.ts";
 import { paintOf } from "./color.ts";

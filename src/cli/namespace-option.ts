@@ -1,6 +1,6 @@
-import { NotFoundError } from "../domain/errors.ts";
-import type { Namespace } from "../domain/namespace.ts";
-import { pagesOf } from "../domain/paging.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import { pagesOf } from "../domain/names/paging.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namedTable } from "./store-option.ts";
 

@@ -1,5 +1,5 @@
-import { NotFoundError } from "../domain/errors.ts";
-import { nearestName } from "../domain/known-names.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import { nearestName } from "../domain/names/known-names.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import type { CommandLimiter } from "./command-limiter.ts";

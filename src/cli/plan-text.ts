@@ -1,5 +1,3 @@
-import type { Limit } from "../domain/limit.ts";
-import { textOfLimit } from "../domain/limit-text.ts";
 import {
   type EntityValue,
   type LimitsValue,
@@ -7,7 +5,9 @@ import {
   type Piece,
   type PieceValue,
   pieceText,
-} from "../domain/piece.ts";
+} from "../domain/config/piece.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { textOfLimit } from "../domain/limits/limit-text.ts";
 import type { Change } from "../manifest/change.ts";
 import type { Drift } from "../manifest/drift.ts";
 import type { Plan } from "../manifest/plan.ts";

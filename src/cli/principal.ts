@@ -1,5 +1,5 @@
 import { hostname, userInfo } from "node:os";
-import { checkPrincipal } from "../domain/names.ts";
+import { checkPrincipal } from "../domain/names/names.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { serviceUrl } from "./service-option.ts";

@@ -1,6 +1,6 @@
 import { CommanderError, type OutputConfiguration } from "commander";
 import { warnThrough } from "../adapters/system/warnings.ts";
-import { withoutSecrets } from "../domain/names.ts";
+import { withoutSecrets } from "../domain/names/names.ts";
 import type { CommandContext } from "./command.ts";
 import { type CommandEntry, called, mentioned } from "./commands.ts";
 import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";

@@ -1,4 +1,4 @@
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import type { AddCheck } from "./check.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { clientOf } from "./command-limiter.ts";

@@ -1,4 +1,4 @@
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { readGiven } from "./files.ts";

@@ -1,6 +1,6 @@
-import { LimiterError } from "../domain/errors.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import { HOUR_MS, hourOf } from "../domain/usage.ts";
+import { HOUR_MS, hourOf } from "../domain/charge/usage.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import type { LevelExplanation } from "../entry/index.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 

@@ -1,5 +1,5 @@
-import type { StoredConfig } from "../domain/config.ts";
-import type { Limit } from "../domain/limit.ts";
+import type { StoredConfig } from "../domain/config/config.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import type { Policy } from "../entry/index.ts";
 import { limitText } from "./limit-print.ts";
 

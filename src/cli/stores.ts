@@ -1,8 +1,8 @@
 import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { addressOf, nameOf, postgresUrlOf } from "../adapters/postgres/address.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import { nearestName } from "../domain/known-names.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import { nearestName } from "../domain/names/known-names.ts";
 import { nameAfter, type OpenOptions, type STORE_KINDS } from "../entry/store-kinds.ts";
 import type { AddCheck } from "./check.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";

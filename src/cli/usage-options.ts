@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { checkSpan } from "../domain/instant.ts";
+import { checkSpan } from "../domain/names/instant.ts";
 import type { UsageRequest } from "../entry/index.ts";
 import type { ListOptions } from "./command.ts";
 import { tokensText } from "./limit-print.ts";

@@ -1,6 +1,6 @@
-import { amountOfText } from "../domain/amount-text.ts";
-import { durationMs as durationOfText } from "../domain/durations.ts";
-import { microOfText } from "../domain/money.ts";
+import { amountOfText } from "../domain/limits/amount-text.ts";
+import { durationMs as durationOfText } from "../domain/limits/durations.ts";
+import { microOfText } from "../domain/limits/money.ts";
 import { orOf, UsageError } from "./exit-code.ts";
 
 /** `500ms`, `30s`, `5m`, `2h`, `1d` in milliseconds. */

@@ -1,4 +1,4 @@
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { Explanation, LimitExplanation } from "../entry/index.ts";
 import type { CommandLimiter } from "./command-limiter.ts";
 

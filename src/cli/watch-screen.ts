@@ -1,4 +1,4 @@
-import { isMoney } from "../domain/money-words.ts";
+import { isMoney } from "../domain/limits/money-words.ts";
 import { barText } from "./chart.ts";
 import type { Paint } from "./color.ts";
 import { toldText } from "./explain-text.ts";

@@ -1,4 +1,4 @@
-import { accessAtInWords, type Ways } from "../domain/ways.ts";
+import { accessAtInWords, type Ways } from "../domain/names/ways.ts";
 
 /** For those who read a message on the command line. */
 export const WAYS_OF_COMMANDS: Ways = {

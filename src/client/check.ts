@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/shown.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/shown.ts";
 
 // What the library would refuse, and JSON or the service behind it would not notice. Everything else is for the service to refuse,
 // which knows what is stored. The sentences are short: whoever loads a client loads them.

@@ -1,9 +1,9 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/shown.ts";
-import type { Lease } from "../engine/lease.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import type { Outcome } from "../engine/outcome.ts";
-import type { RequestQuestion } from "../engine/question.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/shown.ts";
+import type { Outcome } from "../engine/acquire/outcome.ts";
+import type { Lease } from "../engine/lease/lease.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import type { RequestQuestion } from "../engine/limiter/question.ts";
 import type { Clock } from "../ports/system.ts";
 import { ServiceCalls } from "./http.ts";
 import { addMethods, OPERATIONS } from "./operations.ts";

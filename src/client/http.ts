@@ -1,4 +1,4 @@
-import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { Clock } from "../ports/system.ts";
 import { checkQuery, jsonOf } from "./check.ts";
 import { inBackground } from "./in-background.ts";

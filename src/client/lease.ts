@@ -1,9 +1,9 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { HoldLost, LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Availability } from "../engine/availability.ts";
-import type { Lease, SettleOptions } from "../engine/lease.ts";
-import type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
-import { type TrackOptions, track } from "../engine/track.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { HoldLost, LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/names/errors.ts";
+import type { Lease, SettleOptions } from "../engine/lease/lease.ts";
+import type { LeaseResource, LeaseStatus } from "../engine/lease/lease-resource.ts";
+import { type TrackOptions, track } from "../engine/lease/track.ts";
+import type { Availability } from "../engine/limiter/availability.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import { alsoRule, asGiven, checkAmounts, checkNames, type Rules } from "./check.ts";
 import { keyField, type ServiceCalls } from "./http.ts";

@@ -1,6 +1,6 @@
-import type { StoredConfig } from "../domain/config.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
+import type { StoredConfig } from "../domain/config/config.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
 import { checkName, refuse } from "./check.ts";
 import type { Operation, ServiceCalls } from "./http.ts";
 import { type Path, requestOf } from "./path.ts";

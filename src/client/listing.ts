@@ -1,4 +1,4 @@
-import type { Listing, ListPage } from "../engine/listing.ts";
+import type { Listing, ListPage } from "../engine/limiter/listing.ts";
 import { invalid } from "./check.ts";
 
 interface PageOf<Item> {

@@ -1,10 +1,10 @@
-import { NotFoundError } from "../domain/errors.ts";
-import type { ChangeOptions } from "../engine/level-options.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import type { ListOptions } from "../engine/listing.ts";
-import type { OperationResult, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
-import type { Question, RequestQuestion } from "../engine/question.ts";
-import type { RefusalRequest } from "../engine/refusal-counts.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import type { OperationResult, PolicyScope, ResetRequest, TopUpRequest } from "../engine/acquire/policies.ts";
+import type { ChangeOptions } from "../engine/limiter/level-options.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import type { ListOptions } from "../engine/limiter/listing.ts";
+import type { Question, RequestQuestion } from "../engine/limiter/question.ts";
+import type { RefusalRequest } from "../engine/refusal/refusal-counts.ts";
 import { checkAmounts, checkName, invalid, isRecord, refuse } from "./check.ts";
 import { keyField, type Operation, type RequestParts, type ServiceCalls } from "./http.ts";
 import { levelOperations, readLevel } from "./levels.ts";

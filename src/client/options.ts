@@ -1,5 +1,5 @@
-import type { OnUnavailable } from "../domain/config.ts";
-import type { OnExpiry } from "../domain/lease-record.ts";
+import type { OnUnavailable } from "../domain/config/config.ts";
+import type { OnExpiry } from "../domain/lease/lease-record.ts";
 import { asGiven, checkNames, holdRule, invalid, nameRule, oneOf, type Rules } from "./check.ts";
 
 /** Which service, as whom, and how long an answer may take. */

@@ -1,4 +1,5 @@
-import { carryFields } from "../domain/carried-fields.ts";
+import type { Status } from "../domain/charge/status.ts";
+import { carryFields } from "../domain/names/carried-fields.ts";
 import {
   ConflictError,
   ExistsError,
@@ -9,8 +10,7 @@ import {
   RateLimitExceeded,
   ResourceDisabled,
   ValidationError,
-} from "../domain/errors.ts";
-import type { Status } from "../domain/status.ts";
+} from "../domain/names/errors.ts";
 
 /** What an answer that is no success says. */
 interface ProblemBody {

@@ -1,5 +1,5 @@
-import type { OnExpiry } from "../domain/lease-record.ts";
-import type { AcquireRequest } from "../engine/request.ts";
+import type { OnExpiry } from "../domain/lease/lease-record.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
 import {
   alsoRule,
   asGiven,

@@ -1,6 +1,6 @@
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { howLeavingOut } from "../domain/leaving-out.ts";
-import type { Refusal } from "../engine/refusal.ts";
+import { howLeavingOut } from "../domain/charge/leaving-out.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
+import type { Refusal } from "../engine/refusal/refusal.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import { keyField, type ServiceAnswer, type ServiceCalls } from "./http.ts";
 import { ClientLease } from "./lease.ts";

@@ -1,5 +1,5 @@
-import type { LimitKind } from "../domain/limit-kind.ts";
-import { RESETS, type ResetName } from "../domain/reset-names.ts";
+import type { LimitKind } from "../domain/limits/limit-kind.ts";
+import { RESETS, type ResetName } from "../domain/limits/reset-names.ts";
 import type { Limit } from "./shapes.ts";
 import { durationWords, rateWords, tokensWords, whole } from "./words.ts";
 

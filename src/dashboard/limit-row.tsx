@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { RESETS } from "../domain/reset-names.ts";
+import { RESETS } from "../domain/limits/reset-names.ts";
 import { isSameText, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
 import {
   cronOf,

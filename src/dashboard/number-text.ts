@@ -1,4 +1,4 @@
-import { amountOfText } from "../domain/amount-text.ts";
+import { amountOfText } from "../domain/limits/amount-text.ts";
 import { FormError } from "./form-error.ts";
 
 /** Tokens of a dollar: budgets are counted in millionths. */

@@ -1,15 +1,15 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
-import type { Entity } from "../domain/entity.ts";
-import type { Limit } from "../domain/limit.ts";
-import type { Namespace } from "../domain/namespace.ts";
-import type { Plan } from "../domain/plan.ts";
-import type { RefusalCount } from "../domain/refusal-count.ts";
-import type { Status } from "../domain/status.ts";
-import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
-import type { Availability } from "../engine/availability.ts";
-import type { BucketListing } from "../engine/bucket-listing.ts";
-import type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
+import type { RefusalCount } from "../domain/charge/refusal-count.ts";
+import type { Status } from "../domain/charge/status.ts";
+import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/charge/usage.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Access, LimitSource, OnUnavailable } from "../domain/config/config.ts";
+import type { Entity } from "../domain/config/entity.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
+import type { Plan } from "../domain/config/plan.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import type { Availability } from "../engine/limiter/availability.ts";
+import type { BucketListing } from "../engine/limiter/bucket-listing.ts";
+import type { Explanation, LevelExplanation, LimitExplanation } from "../engine/limiter/explanation.ts";
 
 // The JSON that the service answers with: the library's own shapes, but that `Infinity` is null in them.
 

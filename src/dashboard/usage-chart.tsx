@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { isMoney } from "../domain/money-words.ts";
+import { isMoney } from "../domain/limits/money-words.ts";
 import { useObserved } from "./observable.ts";
 import type { UsageWindow } from "./shapes.ts";
 import { colours } from "./theme.ts";

@@ -1,4 +1,4 @@
-import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
+import { exportedUsage, type UsageFormat } from "../domain/charge/usage-export.ts";
 import type { UsageSnapshot } from "./shapes.ts";
 
 /** What is shown, as a file. */

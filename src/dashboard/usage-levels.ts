@@ -1,4 +1,4 @@
-import { depthOf, type Kin, ownUsage } from "../domain/own-usage.ts";
+import { depthOf, type Kin, ownUsage } from "../domain/charge/own-usage.ts";
 import type { UsageSnapshot } from "./shapes.ts";
 
 /** Which snapshots are shown: what each asked for itself, those of one level, or all of them. */

@@ -1,4 +1,4 @@
-import type { Kin } from "../domain/own-usage.ts";
+import type { Kin } from "../domain/charge/own-usage.ts";
 import type { Api } from "./api.ts";
 import type { Entity, UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { chargedTo } from "./usage-levels.ts";

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { depthOf, type Kin } from "../domain/own-usage.ts";
+import { depthOf, type Kin } from "../domain/charge/own-usage.ts";
 import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import { NameFields } from "./name-fields.tsx";

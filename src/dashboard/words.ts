@@ -1,5 +1,5 @@
-import { briefDuration } from "../domain/durations.ts";
-import { amountShown, dollarsText, isMoney } from "../domain/money-words.ts";
+import { briefDuration } from "../domain/limits/durations.ts";
+import { amountShown, dollarsText, isMoney } from "../domain/limits/money-words.ts";
 import type { Level, LimitSource, WaitMs } from "./shapes.ts";
 
 /** Every number alike: 1,250 stands below 12,500. */

@@ -13,7 +13,7 @@ import { eventsOf } from "../aggregator/read-archive.ts";
 import { Receipts } from "../aggregator/receipts.ts";
 import type { SweepReport } from "../aggregator/sweep.ts";
 import { type VerifiedDay, verifyArchive as verifyDays } from "../aggregator/verify-archive.ts";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import { type AggregatorOptions, type ArchivePlace, openAggregator, openObjects } from "./aggregator-open.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 

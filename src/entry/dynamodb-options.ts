@@ -1,6 +1,6 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
-import { KnownNames } from "../domain/known-names.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
 import type { Clock } from "../ports/system.ts";
 
 /** Which table, and how to reach it. */

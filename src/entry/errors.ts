@@ -1,3 +1,6 @@
+export { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+export type { Status } from "../domain/charge/status.ts";
+export type { LimitKind } from "../domain/limits/limit-kind.ts";
 export {
   ConflictError,
   ExistsError,
@@ -11,7 +14,4 @@ export {
   ResourceDisabled,
   ValidationError,
   VersionError,
-} from "../domain/errors.ts";
-export { ItemUnreadable } from "../domain/item-unreadable.ts";
-export type { LimitKind } from "../domain/limit-kind.ts";
-export type { Status } from "../domain/status.ts";
+} from "../domain/names/errors.ts";

@@ -1,7 +1,12 @@
 export { CHANNELS } from "../adapters/system/events.ts";
-export type { Tokens } from "../domain/amounts.ts";
-export type { AuditAction, AuditEvent } from "../domain/audit.ts";
-export type { UnnamedLimits } from "../domain/charges.ts";
+export { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+export type { Tokens } from "../domain/charge/amounts.ts";
+export type { UnnamedLimits } from "../domain/charge/charges.ts";
+export type { RefusalCount, RefusalTotal } from "../domain/charge/refusal-count.ts";
+export type { Status } from "../domain/charge/status.ts";
+export type { UsageSnapshot, UsageSummary, UsageTotal, UsageWindow } from "../domain/charge/usage.ts";
+export type { UsageFormat } from "../domain/charge/usage-export.ts";
+export type { AuditAction, AuditEvent } from "../domain/config/audit.ts";
 export type {
   Access,
   AppliesTo,
@@ -11,8 +16,14 @@ export type {
   OutageShareOption,
   SystemSettings,
   UnknownEntities,
-} from "../domain/config.ts";
-export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
+} from "../domain/config/config.ts";
+export type { Entity, EntityPatch, NewEntity } from "../domain/config/entity.ts";
+export type { Namespace } from "../domain/config/namespace.ts";
+export type { NewPlan, Plan, PlanPatch } from "../domain/config/plan.ts";
+export type { ConcurrentOptions, CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limits/limit.ts";
+export type { LimitKind } from "../domain/limits/limit-kind.ts";
+export type { ResetName } from "../domain/limits/reset-names.ts";
+export type { Reset, ScheduleEntry } from "../domain/limits/schedule.ts";
 export {
   ConflictError,
   ExistsError,
@@ -26,42 +37,31 @@ export {
   ResourceDisabled,
   ValidationError,
   VersionError,
-} from "../domain/errors.ts";
-export { ItemUnreadable } from "../domain/item-unreadable.ts";
-export type { ConcurrentOptions, CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
-export type { LimitKind } from "../domain/limit-kind.ts";
-export type { Namespace } from "../domain/namespace.ts";
-export type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
-export type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
-export type { ResetName } from "../domain/reset-names.ts";
-export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
-export type { Status } from "../domain/status.ts";
-export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
-export type { UsageSnapshot, UsageSummary, UsageTotal, UsageWindow } from "../domain/usage.ts";
-export type { UsageFormat } from "../domain/usage-export.ts";
-export type { Acquiring } from "../engine/acquiring.ts";
-export type { Availability } from "../engine/availability.ts";
-export type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
-export type { CloseOptions } from "../engine/close-options.ts";
-export type { CacheStats } from "../engine/config-cache.ts";
-export { currentLease, withCurrentLease } from "../engine/current-lease.ts";
-export type { EntityScope } from "../engine/entity-scope.ts";
-export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
-export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
-export type { Lease, SettleOptions } from "../engine/lease.ts";
-export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
-export type { ChangeOptions, SetOptions } from "../engine/level-options.ts";
-export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
-export type { PurgeOptions } from "../engine/namespaces.ts";
-export type { Granted, Outcome } from "../engine/outcome.ts";
-export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
-export type { Question, RequestQuestion } from "../engine/question.ts";
-export { type RateLimitHeaderOptions, rateLimitHeaders } from "../engine/rate-limit-headers.ts";
-export type { Refusal } from "../engine/refusal.ts";
-export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";
-export type { AcquireRequest } from "../engine/request.ts";
-export type { StoredSet } from "../engine/stored-lists.ts";
-export type { TrackOptions } from "../engine/track.ts";
+} from "../domain/names/errors.ts";
+export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/names/text-names.ts";
+export type { Acquiring } from "../engine/acquire/acquiring.ts";
+export type { CacheStats } from "../engine/acquire/config-cache.ts";
+export type { Granted, Outcome } from "../engine/acquire/outcome.ts";
+export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/acquire/policies.ts";
+export type { AcquireRequest } from "../engine/acquire/request.ts";
+export { currentLease, withCurrentLease } from "../engine/lease/current-lease.ts";
+export type { Lease, SettleOptions } from "../engine/lease/lease.ts";
+export type { LeaseResource, LeaseStatus } from "../engine/lease/lease-resource.ts";
+export type { TrackOptions } from "../engine/lease/track.ts";
+export type { Availability } from "../engine/limiter/availability.ts";
+export type { BucketListing, BucketQuery } from "../engine/limiter/bucket-listing.ts";
+export type { CloseOptions } from "../engine/limiter/close-options.ts";
+export type { EntityScope } from "../engine/limiter/entity-scope.ts";
+export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/limiter/explanation.ts";
+export type { ResourceCapacity, UsageRequest } from "../engine/limiter/inspection.ts";
+export type { ChangeOptions, SetOptions } from "../engine/limiter/level-options.ts";
+export type { Listing, ListOptions, ListPage } from "../engine/limiter/listing.ts";
+export type { PurgeOptions } from "../engine/limiter/namespaces.ts";
+export type { Question, RequestQuestion } from "../engine/limiter/question.ts";
+export type { StoredSet } from "../engine/limiter/stored-lists.ts";
+export { type RateLimitHeaderOptions, rateLimitHeaders } from "../engine/refusal/rate-limit-headers.ts";
+export type { Refusal } from "../engine/refusal/refusal.ts";
+export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal/refusal-counts.ts";
 export type {
   AcquiredEvent,
   AcquireEndedEvent,

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { type LambdaZip, lambdaZip } from "../infra/lambda-zip.ts";
 
 /** A function of the stack. */

@@ -1,5 +1,5 @@
 import { createCalendar } from "../adapters/system/calendar.ts";
-import { type LimitMakers, limitMakers, type Limit as PlainLimit } from "../domain/limit.ts";
+import { type LimitMakers, limitMakers, type Limit as PlainLimit } from "../domain/limits/limit.ts";
 
 /** The calendar of this process: crons are read here, zones are the platform's. */
 export const calendar = createCalendar();

@@ -1,4 +1,4 @@
-export { usd, usdText } from "../domain/money.ts";
+export { usd, usdText } from "../domain/limits/money.ts";
 export { estimateTokens } from "../llm/estimate-tokens.ts";
 export { TOKEN_KINDS, type TokenKind, type TokenUsage } from "../llm/kinds.ts";
 export {

@@ -1,5 +1,5 @@
-import { KnownNames } from "../domain/known-names.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import { type ExportOptions, exportDocument } from "../manifest/export.ts";
 import type { Manifest } from "../manifest/manifest.ts";
 import { parseWith } from "../manifest/parse.ts";
@@ -10,7 +10,7 @@ import { calendar } from "./limits.ts";
 
 // Declared limits: a YAML file says what a namespace's limits, policies and entities are.
 
-export type { DeclaredPiece, EntityValue, LimitsValue, Piece, PieceValue, PlanValue } from "../domain/piece.ts";
+export type { DeclaredPiece, EntityValue, LimitsValue, Piece, PieceValue, PlanValue } from "../domain/config/piece.ts";
 export { type ApplyOptions, applyManifest } from "../manifest/apply.ts";
 export type { Change } from "../manifest/change.ts";
 export { type Drift, type DriftedPiece, driftOf } from "../manifest/drift.ts";

@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { Limiter } from "../engine/limiter.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { Limiter } from "../engine/limiter/limiter.ts";
 import type { Store } from "../ports/store.ts";
 import { prepare } from "./open.ts";
 import type { RetentionOptions } from "./retention.ts";
@@ -19,7 +19,7 @@ export {
   ResourceDisabled,
   ValidationError,
   VersionError,
-} from "../domain/errors.ts";
+} from "../domain/names/errors.ts";
 export type * from "./index.ts";
 export { Limit } from "./limits.ts";
 export { openMemory } from "./open-memory.ts";

@@ -1,7 +1,7 @@
 import { openMemory as openWith } from "../adapters/memory/store.ts";
 import { systemTurns } from "../adapters/system/turns.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { MEMORY_RETENTION } from "../domain/retention.ts";
+import { MEMORY_RETENTION } from "../domain/config/retention.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
 import { type RetentionOptions, retentionOf } from "./retention.ts";

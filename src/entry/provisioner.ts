@@ -1,9 +1,9 @@
 import { systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { checkLogLevel, createLog } from "../aggregator/log.ts";
-import { NotFoundError, ValidationError } from "../domain/errors.ts";
-import { pagesOf } from "../domain/paging.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { NotFoundError, ValidationError } from "../domain/names/errors.ts";
+import { pagesOf } from "../domain/names/paging.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import { parseWith } from "../manifest/parse.ts";
 import type { Store } from "../ports/store.ts";
 import { handle, type ProvisionerEvent } from "../provisioner/handler.ts";

@@ -1,4 +1,4 @@
-import { Limiter } from "../engine/limiter.ts";
+import { Limiter } from "../engine/limiter/limiter.ts";
 import type { Store } from "../ports/store.ts";
 import { openStore, prepare } from "./open.ts";
 import { type OpenOptions, STORE_KINDS } from "./store-kinds.ts";

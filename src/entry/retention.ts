@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import type { Retention } from "../domain/retention.ts";
+import type { Retention } from "../domain/config/retention.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 /** What the memory and SQLite stores keep, and for how long. */
 export interface RetentionOptions {

@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import { dashboard, noDashboard } from "../server/dashboard-page.ts";
 import { type Listening, listen, requireLoopback } from "../server/listen.ts";
 import { type ServiceBehaviour, settingsOf, text, whole } from "../server/options.ts";

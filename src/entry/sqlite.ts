@@ -1,8 +1,8 @@
 import { openSqlite as openWith } from "../adapters/sqlite/store.ts";
 import { steadyMs } from "../adapters/system/clock.ts";
 import { jitter } from "../adapters/system/random.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { FILE_RETENTION } from "../domain/retention.ts";
+import { FILE_RETENTION } from "../domain/config/retention.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
 import { type RetentionOptions, retentionOf } from "./retention.ts";

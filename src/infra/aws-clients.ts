@@ -1,4 +1,4 @@
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 
 // Packages that only the stack needs. Each import stands in a `try`, so that bundlers take one that is not installed for one that may
 // be missing.

@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 import { checkNameFormat, checkStackName, POLICY_NAME_MAX, ROLE_NAME_MAX } from "./stack-names.ts";
 import { type FullStackOptions, STACK_DEFAULTS, type StackOptions } from "./stack-options.ts";
 

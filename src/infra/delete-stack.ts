@@ -1,4 +1,4 @@
-import { ConflictError, LimiterError, ValidationError } from "../domain/errors.ts";
+import { ConflictError, LimiterError, ValidationError } from "../domain/names/errors.ts";
 import { COUNTED_MAX, deleteBucket, objectsIn } from "./archive-bucket.ts";
 import { type AwsConfig, awsFault, openDynamo } from "./aws-clients.ts";
 import { CloudFormation } from "./cloudformation.ts";

@@ -1,4 +1,4 @@
-import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
 import type { AwsConfig } from "./aws-clients.ts";
 import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
 import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";

@@ -1,4 +1,4 @@
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { type AwsConfig, awsFault, openLambda } from "./aws-clients.ts";
 import type { LambdaZip } from "./lambda-zip.ts";
 import { TAG } from "./stack-tags.ts";

@@ -1,4 +1,4 @@
-import { ConflictError, NotFoundError } from "../domain/errors.ts";
+import { ConflictError, NotFoundError } from "../domain/names/errors.ts";
 import type { AwsConfig } from "./aws-clients.ts";
 import { CloudFormation, type StackDescription } from "./cloudformation.ts";
 import { tableState } from "./own-table.ts";

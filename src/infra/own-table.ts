@@ -1,5 +1,5 @@
 import { expiryProblemsOf, shapeProblemsOf, streamProblemsOf, unfitText } from "../adapters/dynamodb/table-fit.ts";
-import { ConflictError, NotFoundError } from "../domain/errors.ts";
+import { ConflictError, NotFoundError } from "../domain/names/errors.ts";
 import { type AwsConfig, awsFault, openDynamo } from "./aws-clients.ts";
 
 /** A table as far as a stack depends on it. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Change } from "@aws-sdk/client-cloudformation";
-import { ConflictError } from "../domain/errors.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 import { onlyAddsIndexes } from "./table-changes.ts";
 
 /** One change of a stack: of a resource, of a value, of a tag, or of a function's code. */

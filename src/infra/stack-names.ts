@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 export const ROLE_NAME_MAX = 64;
 export const POLICY_NAME_MAX = 128;

@@ -1,6 +1,6 @@
 import { SCHEMA_VERSION } from "../adapters/dynamodb/schema.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 type Tags = Readonly<Record<string, string>>;
 

@@ -1,5 +1,5 @@
 import type { StackEvent } from "@aws-sdk/client-cloudformation";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import type { CloudFormation, StackDescription } from "./cloudformation.ts";
 import { conditionOf } from "./stack-status.ts";
 

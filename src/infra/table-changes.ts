@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { ConflictError } from "../domain/errors.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 
 /** As much of a template as says what its table is. */
 interface WithTable {

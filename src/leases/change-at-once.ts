@@ -1,8 +1,8 @@
-import { PLAIN_TICKET } from "../domain/give-back.ts";
-import { keyInProgress } from "../domain/idempotency.ts";
-import type { LeaseRecord } from "../domain/lease-record.ts";
-import type { LeaseChanged } from "../engine/lease-writes.ts";
-import { exceededBy } from "../engine/refused.ts";
+import { PLAIN_TICKET } from "../domain/bucket/give-back.ts";
+import { keyInProgress } from "../domain/lease/idempotency.ts";
+import type { LeaseRecord } from "../domain/lease/lease-record.ts";
+import type { LeaseChanged } from "../engine/lease/lease-writes.ts";
+import { exceededBy } from "../engine/refusal/refused.ts";
 import type { Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
 import type { LeaseStore } from "../ports/lease-store.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";

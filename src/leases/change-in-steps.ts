@@ -1,6 +1,6 @@
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { keyInProgress } from "../domain/idempotency.ts";
-import type { LeaseRecord } from "../domain/lease-record.ts";
+import { keyInProgress } from "../domain/lease/idempotency.ts";
+import type { LeaseRecord } from "../domain/lease/lease-record.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyFinish } from "../ports/lease-write.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";

@@ -1,5 +1,5 @@
-import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
-import type { LimitStanding } from "../domain/limit-standing.ts";
+import type { LimitStanding } from "../domain/charge/limit-standing.ts";
+import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease/lease-record.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { KeyFinish, KeyMark } from "../ports/lease-write.ts";
 import type { ResourceAmounts } from "./ledger.ts";

@@ -1,5 +1,5 @@
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { forgottenAtMs, type LeaseRecord } from "../domain/lease-record.ts";
+import { forgottenAtMs, type LeaseRecord } from "../domain/lease/lease-record.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { DueLease, LeaseStore } from "../ports/lease-store.ts";
 import { ChangesAtOnce } from "./change-at-once.ts";
 import { ChangesInSteps } from "./change-in-steps.ts";

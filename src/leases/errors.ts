@@ -1,12 +1,12 @@
+import type { StoredLeaseStatus } from "../domain/lease/lease-record.ts";
 import {
   ConflictError,
   LeaseClosed,
   NotFoundError,
   RateLimiterUnavailable,
   ValidationError,
-} from "../domain/errors.ts";
-import type { StoredLeaseStatus } from "../domain/lease-record.ts";
-import { shown } from "../domain/names.ts";
+} from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 export function leaseMissing(leaseId: unknown): NotFoundError {
   return new NotFoundError(

@@ -1,9 +1,9 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import type { OnExpiry } from "../domain/lease-record.ts";
-import { shown } from "../domain/names.ts";
-import { type AcquireRequest, HELD_AT_MOST } from "../engine/request.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import type { OnExpiry } from "../domain/lease/lease-record.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
+import { type AcquireRequest, HELD_AT_MOST } from "../engine/acquire/request.ts";
 import type { HoldDefaults } from "./stored-leases-deps.ts";
 
 /** What to take, and for how long to hold it. */

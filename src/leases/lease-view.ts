@@ -1,7 +1,7 @@
-import type { LeaseRecord, LeaseResourceRecord, OnExpiry, StoredLeaseStatus } from "../domain/lease-record.ts";
-import { measureIn } from "../domain/measures.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import type { Availability } from "../engine/availability.ts";
+import { measureIn } from "../domain/charge/measures.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import type { LeaseRecord, LeaseResourceRecord, OnExpiry, StoredLeaseStatus } from "../domain/lease/lease-record.ts";
+import type { Availability } from "../engine/limiter/availability.ts";
 import { consumedIn } from "./ledger.ts";
 import { shadowedOn } from "./passed.ts";
 

@@ -1,26 +1,32 @@
-import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
-import { nothingCounted } from "../domain/charge-errors.ts";
-import { type ChargedBucket, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
-import { ValidationError } from "../domain/errors.ts";
-import type { Ticket } from "../domain/give-back.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket/bucket-key.ts";
+import type { Ticket } from "../domain/bucket/give-back.ts";
+import type { Amount, AmountUse, Tokens } from "../domain/charge/amounts.ts";
+import { nothingCounted } from "../domain/charge/charge-errors.ts";
+import { type ChargedBucket, changedBy, chargedTo, checkCounted } from "../domain/charge/charges.ts";
+import { levelOfName } from "../domain/config/level-names.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
 import {
   type Holding,
   returnsOf as returnsOfHoldings,
   without as withoutReturns,
   withTaken,
-} from "../domain/holding.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
-import { consumedOf, notPassed } from "../domain/lease-consumed.ts";
-import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
-import { levelOfName } from "../domain/level-names.ts";
-import type { Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
-import { shown } from "../domain/names.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import { type BucketPosition, positionsOf } from "../engine/lease-part.ts";
-import { refuseSlots, withoutSlots } from "../engine/slot-amounts.ts";
-import { summed } from "../engine/summed.ts";
+} from "../domain/lease/holding.ts";
+import { consumedOf, notPassed } from "../domain/lease/lease-consumed.ts";
+import type {
+  LeaseHolding,
+  LeaseLevel,
+  LeaseRecord,
+  LeaseResourceRecord,
+  SeenLimit,
+} from "../domain/lease/lease-record.ts";
+import { rulesOf } from "../domain/limits/kinds/table.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { type LimitSet, limitSet } from "../domain/limits/limit-set.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import { refuseSlots, withoutSlots } from "../engine/acquire/slot-amounts.ts";
+import { summed } from "../engine/acquire/summed.ts";
+import { type BucketPosition, positionsOf } from "../engine/lease/lease-part.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
 /** Amounts by measure for each resource of a lease, in its order. */

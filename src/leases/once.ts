@@ -1,5 +1,5 @@
-import { canonical } from "../domain/canonical.ts";
-import { keyInProgress, keyReused } from "../domain/idempotency.ts";
+import { canonical } from "../domain/lease/canonical.ts";
+import { keyInProgress, keyReused } from "../domain/lease/idempotency.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import { checkKey } from "./errors.ts";
 import type { StoredLeasesDeps } from "./stored-leases-deps.ts";

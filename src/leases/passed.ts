@@ -1,8 +1,8 @@
-import type { Amount } from "../domain/amounts.ts";
-import { withPassed } from "../domain/lease-consumed.ts";
-import type { LeaseLevel, LeaseResourceRecord } from "../domain/lease-record.ts";
-import { measureIn } from "../domain/measures.ts";
-import { type BucketPosition, nameAt } from "../engine/lease-part.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import { measureIn } from "../domain/charge/measures.ts";
+import { withPassed } from "../domain/lease/lease-consumed.ts";
+import type { LeaseLevel, LeaseResourceRecord } from "../domain/lease/lease-record.ts";
+import { type BucketPosition, nameAt } from "../engine/lease/lease-part.ts";
 import { positionsIn, type ResourceAmounts, type Share } from "./ledger.ts";
 
 // What a stored lease asked of shadow limits that would have refused it. It is shown as consumed, and neither charged nor given back.

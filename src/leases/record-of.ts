@@ -1,13 +1,19 @@
-import type { BucketState } from "../domain/bucket-state.ts";
-import { PLAIN_TICKET } from "../domain/give-back.ts";
-import { withTaken } from "../domain/holding.ts";
-import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
-import type { SetOrigin } from "../domain/limit-set.ts";
-import { onlyShadowed, withoutShadowed } from "../domain/shadow.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import { availabilityOf } from "../engine/availability.ts";
-import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf } from "../engine/lease-part.ts";
-import type { Demand } from "../engine/request.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET } from "../domain/bucket/give-back.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import { withTaken } from "../domain/lease/holding.ts";
+import type {
+  LeaseHolding,
+  LeaseLevel,
+  LeaseRecord,
+  LeaseResourceRecord,
+  SeenLimit,
+} from "../domain/lease/lease-record.ts";
+import type { SetOrigin } from "../domain/limits/limit-set.ts";
+import { onlyShadowed, withoutShadowed } from "../domain/limits/shadow.ts";
+import type { Demand } from "../engine/acquire/request.ts";
+import { type BucketPosition, type LeasePart, overdrawnAt, positionsOf } from "../engine/lease/lease-part.ts";
+import { availabilityOf } from "../engine/limiter/availability.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 import { endingWithSlots } from "./slots.ts";
 

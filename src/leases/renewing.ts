@@ -1,9 +1,9 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
-import { HoldLost } from "../domain/errors.ts";
-import type { Ticket } from "../domain/give-back.ts";
-import type { LeaseHolding, LeaseRecord } from "../domain/lease-record.ts";
-import { reasonOf } from "../engine/event-publisher.ts";
-import { renewed as renewedBy } from "../engine/renewal.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { Ticket } from "../domain/bucket/give-back.ts";
+import type { LeaseHolding, LeaseRecord } from "../domain/lease/lease-record.ts";
+import { HoldLost } from "../domain/names/errors.ts";
+import { renewed as renewedBy } from "../engine/lease/renewal.ts";
+import { reasonOf } from "../engine/limiter/event-publisher.ts";
 import type { RenewReply } from "../ports/bucket-store.ts";
 import type { Movement } from "../ports/lease-change.ts";
 import { leaseNotStored } from "./errors.ts";

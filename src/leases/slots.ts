@@ -1,7 +1,7 @@
-import { isSlotPin, pinOf } from "../domain/give-back.ts";
-import type { LeaseHolding, LeaseRecord } from "../domain/lease-record.ts";
-import { isHard } from "../domain/limit.ts";
-import { slotsOf } from "../domain/renew-slots.ts";
+import { isSlotPin, pinOf } from "../domain/bucket/give-back.ts";
+import { slotsOf } from "../domain/bucket/renew-slots.ts";
+import type { LeaseHolding, LeaseRecord } from "../domain/lease/lease-record.ts";
+import { isHard } from "../domain/limits/limit.ts";
 import type { LeaseReturn } from "./change-plan.ts";
 
 // Slots of a stored lease: the hold of the lease is theirs. They come back when it ends, in whatever way, and are renewed with it.

@@ -1,7 +1,7 @@
-import type { OnExpiry } from "../domain/lease-record.ts";
-import type { Acquirer } from "../engine/acquirer.ts";
-import type { LeaseWrites } from "../engine/lease-writes.ts";
-import type { EngineDeps } from "../engine/settings.ts";
+import type { OnExpiry } from "../domain/lease/lease-record.ts";
+import type { Acquirer } from "../engine/acquire/acquirer.ts";
+import type { LeaseWrites } from "../engine/lease/lease-writes.ts";
+import type { EngineDeps } from "../engine/limiter/settings.ts";
 import type { LeaseStore } from "../ports/lease-store.ts";
 import type { LeaseView } from "./lease-view.ts";
 

@@ -1,9 +1,9 @@
-import type { OnUnavailable } from "../domain/config.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { checkLeave } from "../domain/floor.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
+import type { OnUnavailable } from "../domain/config/config.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
 import type { TokenUsage } from "./kinds.ts";
 import type { LearnedEstimate } from "./learned-estimate.ts";
 import { type ExactWeights, type Meter, meter, type Weights, weightsByModel } from "./meter.ts";

@@ -1,4 +1,4 @@
-import type { Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
 import { decimalOf } from "./decimal.ts";
 import { estimateTokens } from "./estimate-tokens.ts";

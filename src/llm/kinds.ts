@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { hintFor } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { hintFor } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 
 /**
  * The kinds of tokens of a call, disjoint, so that weights add up: `input` is neither read from a cache nor written to

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import { Limit } from "../entry/limits.ts";
 import { decimalOf } from "./decimal.ts";
 import { type EstimatedCall, type LearnedEstimate, learnedEstimate } from "./learned-estimate.ts";

@@ -1,7 +1,7 @@
-import { BoundedMap } from "../domain/bounded-map.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { BoundedMap } from "../domain/names/bounded-map.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 import { type Decimal, decimalOf, sumRoundedUp } from "./decimal.ts";
 import { type OutputBound, outputWithin } from "./output-bound.ts";
 

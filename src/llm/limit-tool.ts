@@ -1,14 +1,14 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { checkLeave } from "../domain/floor.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { measuresOf } from "../domain/measures.ts";
-import { shown } from "../domain/names.ts";
-import { resourceOf } from "../domain/text-names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
-import type { AcquireRequest } from "../engine/request.ts";
-import { paidBody } from "../engine/work-end.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { measuresOf } from "../domain/charge/measures.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
+import { resourceOf } from "../domain/names/text-names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
+import { paidBody } from "../engine/lease/work-end.ts";
 import { fieldOf } from "./wire-fields.ts";
 
 /** Options of `limitTool`. Functions get the arguments of the call, and may be async. */

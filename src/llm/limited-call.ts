@@ -1,8 +1,8 @@
-import type { Tokens } from "../domain/amounts.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import { closeTracked, type TrackableLease } from "../engine/track.ts";
-import type { StreamEnd } from "../engine/tracked-stream.ts";
-import { isGivenBack, type WorkEnd } from "../engine/work-end.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import { closeTracked, type TrackableLease } from "../engine/lease/track.ts";
+import type { StreamEnd } from "../engine/lease/tracked-stream.ts";
+import { isGivenBack, type WorkEnd } from "../engine/lease/work-end.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
 import { estimateTokens } from "./estimate-tokens.ts";

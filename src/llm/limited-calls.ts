@@ -1,15 +1,15 @@
-import type { Tokens } from "../domain/amounts.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import type { Uncounted } from "../domain/charge/leaving-out.ts";
 import {
   LimiterError,
   RateLimitExceeded,
   RateLimiterUnavailable,
   ResourceDisabled,
   ValidationError,
-} from "../domain/errors.ts";
-import type { Uncounted } from "../domain/leaving-out.ts";
-import { resourceOf } from "../domain/text-names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import type { AcquireRequest } from "../engine/request.ts";
+} from "../domain/names/errors.ts";
+import { resourceOf } from "../domain/names/text-names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
 import { type CheckedOptions, checkOptions, type LimitModelOptions, type ModelCallInfo } from "./adapter-options.ts";
 import { estimatedUsage } from "./estimated-usage.ts";

@@ -1,5 +1,5 @@
-import { LimiterError } from "../domain/errors.ts";
-import { endOfUnanswered } from "../engine/work-end.ts";
+import { LimiterError } from "../domain/names/errors.ts";
+import { endOfUnanswered } from "../engine/lease/work-end.ts";
 import { type AnswerPiece, type AnswerReader, bytesOf, eventPieces, wholePieces } from "./answer-pieces.ts";
 import type { LimitedCall } from "./limited-call.ts";
 import type { LimitedCalls } from "./limited-calls.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import { TOKEN_KINDS, type TokenUsage } from "./kinds.ts";
 import { meter, type Weights } from "./meter.ts";
 

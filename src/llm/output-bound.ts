@@ -1,5 +1,5 @@
-import type { Limit } from "../domain/limit.ts";
-import { measureOf } from "../domain/measures.ts";
+import { measureOf } from "../domain/charge/measures.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import { type Decimal, wholeUnits } from "./decimal.ts";
 import type { TokenUsage } from "./kinds.ts";
 import type { ExactWeights } from "./meter.ts";

@@ -1,7 +1,7 @@
-import { BoundedMap } from "../domain/bounded-map.ts";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { BoundedMap } from "../domain/names/bounded-map.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
 
 /** How long they are remembered, in ms: estimates are cut to them, and a change need not be seen at once. */
 const REMEMBERED_MS = 60_000;

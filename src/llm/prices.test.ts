@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { LiteLLMMap } from "./litellm-prices.ts";
 import { meter } from "./meter.ts";
 import { type PriceListOptions, priceList } from "./prices.ts";

@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 import { checkKind, type TokenKind, type TokenUsage } from "./kinds.ts";
 import { type LiteLLMMap, pricesOfLiteLLM } from "./litellm-prices.ts";
 import { type KindWeights, meter } from "./meter.ts";

@@ -1,10 +1,10 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { BoundedMap } from "../domain/bounded-map.ts";
-import type { Limit } from "../domain/limit.ts";
-import { measureOf } from "../domain/measures.ts";
-import { resourceOf } from "../domain/text-names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import type { Lease } from "../engine/lease.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { measureOf } from "../domain/charge/measures.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { BoundedMap } from "../domain/names/bounded-map.ts";
+import { resourceOf } from "../domain/names/text-names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 
 /** Where a provider's own budget is kept. */
 export interface ProviderBucket {

@@ -1,4 +1,4 @@
-import { type LimiterError, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
+import { type LimiterError, RateLimitExceeded, RateLimiterUnavailable } from "../domain/names/errors.ts";
 
 /** By the headers of the answer that tells of it: clients put the object that they find at the answer into their errors. */
 const refusals = new WeakMap<object, LimiterError>();

@@ -1,10 +1,10 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { leavingOut, type Uncounted } from "../domain/leaving-out.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import type { Lease } from "../engine/lease.ts";
-import type { AcquireRequest } from "../engine/request.ts";
-import { inShadow } from "../engine/shadow.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { leavingOut, type Uncounted } from "../domain/charge/leaving-out.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
+import { inShadow } from "../engine/acquire/shadow.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 
 /** A lease, and those of the measures asked for that it was charged by. */
 export interface TakenLease {

@@ -1,7 +1,7 @@
-import type { Tokens } from "../domain/amounts.ts";
-import { closeTracked, type TrackableLease } from "../engine/track.ts";
-import { type StreamEnd, trackedStream } from "../engine/tracked-stream.ts";
-import type { WorkEnd } from "../engine/work-end.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { closeTracked, type TrackableLease } from "../engine/lease/track.ts";
+import { type StreamEnd, trackedStream } from "../engine/lease/tracked-stream.ts";
+import type { WorkEnd } from "../engine/lease/work-end.ts";
 import { tokensOfCharacters } from "./estimate-tokens.ts";
 import { outputTokens, type TokenUsage } from "./kinds.ts";
 

@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { siblingModule } from "../local/sibling-module.ts";
 import type { Counts, FromWorker, ToWorker, WorkerResult, WorkerTask } from "./messages.ts";
 

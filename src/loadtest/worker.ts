@@ -1,5 +1,5 @@
 import { setTimeout as sleep, setImmediate as turnOfLoop } from "node:timers/promises";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import type { GrantedTokens } from "./admission.ts";
 import { Histogram } from "./histogram.ts";
 import type { Counts, WorkerResult, WorkerTask } from "./messages.ts";

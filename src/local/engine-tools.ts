@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { LimiterError } from "../domain/errors.ts";
+import { LimiterError } from "../domain/names/errors.ts";
 import { isFetched } from "./fetch-engine.ts";
 
 interface ToolAnswer {

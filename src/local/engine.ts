@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConflictError, LimiterError } from "../domain/errors.ts";
+import { ConflictError, LimiterError } from "../domain/names/errors.ts";
 import { type Background, endBackground, isRunning, startBackground } from "./background.ts";
 import { containerName, dockerRunArguments } from "./docker-engine.ts";
 import { answering, endpointOf } from "./engine-answer.ts";

@@ -1,9 +1,9 @@
-import { ConflictError, LimiterError, ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { checkPrincipal } from "../domain/names.ts";
-import type { OwnedPiece, PieceValue } from "../domain/piece.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+import type { OwnedPiece, PieceValue } from "../domain/config/piece.ts";
+import { ConflictError, LimiterError, ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { checkPrincipal } from "../domain/names/names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { type LimiterParts, partsOf } from "../engine/limiter/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
 import { allConfigs } from "./live.ts";

@@ -1,4 +1,3 @@
-import type { Limit } from "../domain/limit.ts";
 import {
   type DeclaredPiece,
   type EntityValue,
@@ -6,7 +5,8 @@ import {
   limitsOfValue,
   type Piece,
   type PlanValue,
-} from "../domain/piece.ts";
+} from "../domain/config/piece.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import { limitTerms, memberIn, notCreatedIn } from "./document.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 

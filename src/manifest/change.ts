@@ -1,4 +1,4 @@
-import type { Piece, PieceValue } from "../domain/piece.ts";
+import type { Piece, PieceValue } from "../domain/config/piece.ts";
 
 /** One change of a plan. */
 export interface Change extends Piece {

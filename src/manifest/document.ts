@@ -1,8 +1,3 @@
-import { given } from "../domain/given.ts";
-import { formOf } from "../domain/kinds/table.ts";
-import type { Limit } from "../domain/limit.ts";
-import { FIELDS_JSON } from "../domain/limit-json.ts";
-import { specOfLimit } from "../domain/limit-text.ts";
 import {
   type DeclaredPiece,
   type EntityValue,
@@ -10,8 +5,13 @@ import {
   limitsOfValue,
   type PieceValue,
   type PlanValue,
-} from "../domain/piece.ts";
-import type { ScheduleEntry } from "../domain/schedule.ts";
+} from "../domain/config/piece.ts";
+import { formOf } from "../domain/limits/kinds/table.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { FIELDS_JSON } from "../domain/limits/limit-json.ts";
+import { specOfLimit } from "../domain/limits/limit-text.ts";
+import type { ScheduleEntry } from "../domain/limits/schedule.ts";
+import { given } from "../domain/names/given.ts";
 
 /** A manifest as JSON: what a file of YAML says. */
 export interface ManifestDocument {

@@ -1,12 +1,19 @@
-import type { AuditAction, AuditEvent } from "../domain/audit.ts";
-import { auditIdOf, planAuditId } from "../domain/config.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { checkOwner } from "../domain/names.ts";
-import { pagesOf } from "../domain/paging.ts";
-import { isSameValue, type OwnedPiece, type Piece, type PieceValue, pieceKey, scopeOfPiece } from "../domain/piece.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+import type { AuditAction, AuditEvent } from "../domain/config/audit.ts";
+import { auditIdOf, planAuditId } from "../domain/config/config.ts";
+import {
+  isSameValue,
+  type OwnedPiece,
+  type Piece,
+  type PieceValue,
+  pieceKey,
+  scopeOfPiece,
+} from "../domain/config/piece.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { checkOwner } from "../domain/names/names.ts";
+import { pagesOf } from "../domain/names/paging.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { type LimiterParts, partsOf } from "../engine/limiter/limiter-parts.ts";
 import { allOwned, liveValues } from "./live.ts";
 import { OWNER_DEFAULT } from "./manifest.ts";
 

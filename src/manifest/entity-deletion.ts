@@ -1,5 +1,4 @@
-import { isTotal } from "../domain/config.ts";
-import { ConflictError } from "../domain/errors.ts";
+import { isTotal } from "../domain/config/config.ts";
 import {
   type DeclaredPiece,
   type EntityValue,
@@ -9,8 +8,9 @@ import {
   pieceKey,
   pieceText,
   valueInConfig,
-} from "../domain/piece.ts";
-import type { LimiterParts } from "../engine/limiter-parts.ts";
+} from "../domain/config/piece.ts";
+import { ConflictError } from "../domain/names/errors.ts";
+import type { LimiterParts } from "../engine/limiter/limiter-parts.ts";
 import { allConfigs, allOf } from "./live.ts";
 
 export interface Deletions {

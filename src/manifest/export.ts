@@ -1,5 +1,4 @@
-import { isTotal } from "../domain/config.ts";
-import { KnownNames } from "../domain/known-names.ts";
+import { isTotal } from "../domain/config/config.ts";
 import {
   type Piece,
   type PieceValue,
@@ -8,9 +7,10 @@ import {
   valueInConfig,
   valueOfEntity,
   valueOfPlan,
-} from "../domain/piece.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
+} from "../domain/config/piece.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import { documentOf, type ManifestDocument } from "./document.ts";
 import { allConfigs, allOf, allOwned } from "./live.ts";
 

@@ -1,5 +1,4 @@
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import { type Page, type PageRequest, pagesOf } from "../domain/paging.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
 import {
   type OwnedPiece,
   type Piece,
@@ -9,8 +8,9 @@ import {
   valueInConfig,
   valueOfEntity,
   valueOfPlan,
-} from "../domain/piece.ts";
-import type { LimiterParts } from "../engine/limiter-parts.ts";
+} from "../domain/config/piece.ts";
+import { type Page, type PageRequest, pagesOf } from "../domain/names/paging.ts";
+import type { LimiterParts } from "../engine/limiter/limiter-parts.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /** Reads of a store over a network that are under way together. */

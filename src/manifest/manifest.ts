@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import type { DeclaredPiece } from "../domain/piece.ts";
+import type { DeclaredPiece } from "../domain/config/piece.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 
 /** What a file declares. */
 export interface Manifest {

@@ -1,4 +1,4 @@
-import type { EntityValue } from "../domain/piece.ts";
+import type { EntityValue } from "../domain/config/piece.ts";
 import type { Change } from "./change.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { LineCounter, parseAllDocuments } from "yaml";
-import type { CronCheck } from "../domain/calendar.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { checkEntityId, checkNamespace, checkOwner, checkPlanId, checkResource, shown } from "../domain/names.ts";
-import { type DeclaredPiece, pieceText } from "../domain/piece.ts";
+import { type DeclaredPiece, pieceText } from "../domain/config/piece.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { checkEntityId, checkNamespace, checkOwner, checkPlanId, checkResource, shown } from "../domain/names/names.ts";
 import { type Manifest, ManifestInvalid, type ManifestProblem, type ProblemCode } from "./manifest.ts";
 import { readEntity, refuseCycles } from "./read-entity.ts";
 import { readLevel, readSystem } from "./read-level.ts";

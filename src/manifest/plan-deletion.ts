@@ -1,7 +1,7 @@
-import { isTotal } from "../domain/config.ts";
-import { ConflictError } from "../domain/errors.ts";
-import { type EntityValue, pieceIn, pieceKey, pieceText } from "../domain/piece.ts";
-import type { LimiterParts } from "../engine/limiter-parts.ts";
+import { isTotal } from "../domain/config/config.ts";
+import { type EntityValue, pieceIn, pieceKey, pieceText } from "../domain/config/piece.ts";
+import { ConflictError } from "../domain/names/errors.ts";
+import type { LimiterParts } from "../engine/limiter/limiter-parts.ts";
 import { type Deletions, goneEntities } from "./entity-deletion.ts";
 import { type allConfigs, allOf } from "./live.ts";
 

@@ -1,6 +1,3 @@
-import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { checkOwner } from "../domain/names.ts";
 import {
   type DeclaredPiece,
   type EntityValue,
@@ -10,9 +7,12 @@ import {
   type PieceValue,
   pieceKey,
   pieceText,
-} from "../domain/piece.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+} from "../domain/config/piece.ts";
+import { ConflictError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { checkOwner } from "../domain/names/names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { type LimiterParts, partsOf } from "../engine/limiter/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
 import { allConfigs, allOwned, liveValues } from "./live.ts";

@@ -1,7 +1,7 @@
-import type { CronCheck } from "../domain/calendar.ts";
-import type { ConfigScope } from "../domain/config.ts";
-import { checkEntityId, checkPlanId, checkResource } from "../domain/names.ts";
-import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/piece.ts";
+import type { ConfigScope } from "../domain/config/config.ts";
+import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/config/piece.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import { checkEntityId, checkPlanId, checkResource } from "../domain/names/names.ts";
 import { accessIn, limitsIn, OPTION_KEYS, readLevel, TOTAL_KEYS, totalsIn } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
 import type { DocumentEntry, Member, Reading } from "./reading.ts";

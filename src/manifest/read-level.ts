@@ -1,9 +1,9 @@
-import type { CronCheck } from "../domain/calendar.ts";
-import type { Access, ConfigScope, LevelOptions } from "../domain/config.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { checkLimits, type Limit } from "../domain/limit.ts";
-import { type DeclaredPiece, limitsValue, type Piece, pieceIn } from "../domain/piece.ts";
-import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
+import type { Access, ConfigScope, LevelOptions } from "../domain/config/config.ts";
+import { type DeclaredPiece, limitsValue, type Piece, pieceIn } from "../domain/config/piece.ts";
+import { USAGE_KEPT_DAYS_MAX } from "../domain/config/retention.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import { checkLimits, type Limit } from "../domain/limits/limit.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import { readLimit, sentence } from "./read-limit.ts";
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 

@@ -1,14 +1,14 @@
-import type { CronCheck, CronUse } from "../domain/calendar.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { given } from "../domain/given.ts";
-import { ownFieldsOf } from "../domain/kinds/table.ts";
-import { checkLimit, type Limit } from "../domain/limit.ts";
-import type { FieldJson, JsonSchema } from "../domain/limit-field.ts";
-import { FIELDS_JSON, WINDOW_JSON } from "../domain/limit-json.ts";
-import { limitOfSpec } from "../domain/limit-text.ts";
-import { checkLimitName, checkMeasure } from "../domain/names.ts";
-import { cronOfReset, cronProblem } from "../domain/reset-names.ts";
-import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
+import type { CronCheck, CronUse } from "../domain/limits/calendar.ts";
+import { ownFieldsOf } from "../domain/limits/kinds/table.ts";
+import { checkLimit, type Limit } from "../domain/limits/limit.ts";
+import type { FieldJson, JsonSchema } from "../domain/limits/limit-field.ts";
+import { FIELDS_JSON, WINDOW_JSON } from "../domain/limits/limit-json.ts";
+import { limitOfSpec } from "../domain/limits/limit-text.ts";
+import { cronOfReset, cronProblem } from "../domain/limits/reset-names.ts";
+import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/limits/schedule.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
+import { checkLimitName, checkMeasure } from "../domain/names/names.ts";
 import type { DocumentEntry, Member, Reading } from "./reading.ts";
 
 type Field = keyof typeof FIELDS_JSON;

@@ -1,6 +1,6 @@
-import type { CronCheck } from "../domain/calendar.ts";
-import { checkResource } from "../domain/names.ts";
-import type { DeclaredPiece, PlanValue } from "../domain/piece.ts";
+import type { DeclaredPiece, PlanValue } from "../domain/config/piece.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import { checkResource } from "../domain/names/names.ts";
 import { metadataOf, nameOf } from "./read-entity.ts";
 import { limitsIn, OPTION_KEYS, TOTAL_KEYS, totalsIn } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";

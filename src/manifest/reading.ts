@@ -1,6 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, type LineCounter, type Node, type Scalar } from "yaml";
-import { nearestName } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { nearestName } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 import type { ManifestProblem, ProblemCode } from "./manifest.ts";
 
 /** A value in a document, and the offsets of it and of its key. */

@@ -1,7 +1,7 @@
-import { ValidationError } from "../domain/errors.ts";
-import { pieceKey } from "../domain/piece.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
+import { pieceKey } from "../domain/config/piece.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import type { Manifest } from "./manifest.ts";
 import { basisOf, makePlan, type Plan, type PlanOptions } from "./plan.ts";

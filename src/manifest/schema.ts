@@ -1,6 +1,6 @@
-import { FIELDS_JSON, TOKENS, WINDOW_JSON } from "../domain/limit-json.ts";
-import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names.ts";
-import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
+import { USAGE_KEPT_DAYS_MAX } from "../domain/config/retention.ts";
+import { FIELDS_JSON, TOKENS, WINDOW_JSON } from "../domain/limits/limit-json.ts";
+import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names/names.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 

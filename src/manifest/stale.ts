@@ -1,4 +1,3 @@
-import { ConflictError } from "../domain/errors.ts";
 import {
   isSameValue,
   type PieceValue,
@@ -8,8 +7,9 @@ import {
   valueInConfig,
   valueOfEntity,
   valueOfPlan,
-} from "../domain/piece.ts";
-import type { LimiterParts } from "../engine/limiter-parts.ts";
+} from "../domain/config/piece.ts";
+import { ConflictError } from "../domain/names/errors.ts";
+import type { LimiterParts } from "../engine/limiter/limiter-parts.ts";
 import type { Change } from "./change.ts";
 
 /** Refuses what would be done now and was not shown: a change is the same only if what it replaces is the same, too. */

@@ -1,10 +1,16 @@
-import type { Access, OnUnavailable } from "../domain/config.ts";
-import { NotFoundError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { type EntityValue, type LimitsValue, limitsOfValue, type PlanValue, scopeOfPiece } from "../domain/piece.ts";
-import type { ChangeOptions } from "../engine/level-options.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import type { LimiterParts } from "../engine/limiter-parts.ts";
+import type { Access, OnUnavailable } from "../domain/config/config.ts";
+import {
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type PlanValue,
+  scopeOfPiece,
+} from "../domain/config/piece.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { NotFoundError } from "../domain/names/errors.ts";
+import type { ChangeOptions } from "../engine/limiter/level-options.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import type { LimiterParts } from "../engine/limiter/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import type { LivePiece } from "./stale.ts";
 

@@ -1,11 +1,11 @@
 import type { McpServer, RegisteredTool } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { LimiterError } from "../domain/errors.ts";
-import { resourceOf } from "../domain/text-names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
-import type { AcquireRequest } from "../engine/request.ts";
-import { paidBody } from "../engine/work-end.ts";
+import { LimiterError } from "../domain/names/errors.ts";
+import { resourceOf } from "../domain/names/text-names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
+import { paidBody } from "../engine/lease/work-end.ts";
 import { oneOfEach } from "../llm/limit-tool.ts";
 import { checkOptions, checkServer, type LimitToolsOptions, type ToolCall, type ToolExtra } from "./options.ts";
 import { refusedResult } from "./refused-result.ts";

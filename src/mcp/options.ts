@@ -1,12 +1,12 @@
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
 import type { ServerNotification, ServerRequest } from "@modelcontextprotocol/sdk/types.js";
-import type { Tokens } from "../domain/amounts.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { checkLeave } from "../domain/floor.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
+import type { Tokens } from "../domain/charge/amounts.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
 
 /** What the SDK tells a tool of its call: `sessionId`, `authInfo`, `requestInfo`, `_meta`, `signal`. */
 export type ToolExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;

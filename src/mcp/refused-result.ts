@@ -1,5 +1,5 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { type LimiterError, RateLimitExceeded } from "../domain/errors.ts";
+import { type LimiterError, RateLimitExceeded } from "../domain/names/errors.ts";
 
 /** Where the problem stands for a tool with an output schema. */
 const PROBLEM_META = "zae-limiter/problem";

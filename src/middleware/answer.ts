@@ -5,8 +5,8 @@ import {
   RateLimiterUnavailable,
   ResourceDisabled,
   ValidationError,
-} from "../domain/errors.ts";
-import { headersOf } from "../engine/rate-limit-headers.ts";
+} from "../domain/names/errors.ts";
+import { headersOf } from "../engine/refusal/rate-limit-headers.ts";
 import type { CheckedOptions } from "./options.ts";
 
 /** What a request is answered that does not get through. */

@@ -1,7 +1,7 @@
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import { reasonOf } from "../engine/event-publisher.ts";
-import { type LimiterParts, partsIfLimiter } from "../engine/limiter-parts.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import { reasonOf } from "../engine/limiter/event-publisher.ts";
+import { type LimiterParts, partsIfLimiter } from "../engine/limiter/limiter-parts.ts";
 import type { DegradedEvent, DegradedKind } from "../ports/events.ts";
 
 /** Whom something concerns. */

@@ -1,11 +1,11 @@
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { Limit } from "../domain/limit.ts";
-import { checkResource, shown } from "../domain/names.ts";
-import { entityIdOf } from "../domain/text-names.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { type LimiterParts, partsIfLimiter } from "../engine/limiter-parts.ts";
-import { type Counted, type WindowCount, WindowCounts } from "../engine/window-counts.ts";
+import { Limit } from "../domain/limits/limit.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { checkResource, shown } from "../domain/names/names.ts";
+import { entityIdOf } from "../domain/names/text-names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { type LimiterParts, partsIfLimiter } from "../engine/limiter/limiter-parts.ts";
+import { type Counted, type WindowCount, WindowCounts } from "../engine/refusal/window-counts.ts";
 
 /** Options of `LimiterStore`. */
 export interface LimiterStoreOptions {

@@ -1,7 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from "express";
-import { RateLimitExceeded } from "../domain/errors.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
-import type { Lease } from "../engine/lease.ts";
+import { RateLimitExceeded } from "../domain/names/errors.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Answer } from "./answer.ts";
 import { type Arriving, type Decision, Gate } from "./gate.ts";

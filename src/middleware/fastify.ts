@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
-import { RateLimitExceeded, ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
-import type { Lease } from "../engine/lease.ts";
+import { RateLimitExceeded, ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 import type { Answer } from "./answer.ts";
 import { type Arriving, type Decision, Gate } from "./gate.ts";
 import { onceEnded, signalOf } from "./node-response.ts";

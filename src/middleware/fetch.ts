@@ -1,5 +1,5 @@
-import { RateLimitExceeded } from "../domain/errors.ts";
-import { withCurrentLease } from "../engine/current-lease.ts";
+import { RateLimitExceeded } from "../domain/names/errors.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { addressOfWorker } from "./fetch-address.ts";
 import { Gate } from "./gate.ts";

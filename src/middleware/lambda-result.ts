@@ -1,4 +1,4 @@
-import { RateLimitExceeded } from "../domain/errors.ts";
+import { RateLimitExceeded } from "../domain/names/errors.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Answer } from "./answer.ts";
 

@@ -1,6 +1,6 @@
-import type { RateLimitExceeded } from "../domain/errors.ts";
-import { enterLease, withCurrentLease } from "../engine/current-lease.ts";
-import type { Lease } from "../engine/lease.ts";
+import type { RateLimitExceeded } from "../domain/names/errors.ts";
+import { enterLease, withCurrentLease } from "../engine/lease/current-lease.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Arrival, type Decision, Gate } from "./gate.ts";
 import { answered, type LambdaResult, resultOf, statusOf, withFields } from "./lambda-result.ts";

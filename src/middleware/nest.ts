@@ -13,8 +13,8 @@ import {
 } from "@nestjs/common";
 import { APP_INTERCEPTOR, ModulesContainer, Reflector } from "@nestjs/core";
 import { Observable } from "rxjs";
-import { withCurrentLease } from "../engine/current-lease.ts";
-import type { Lease } from "../engine/lease.ts";
+import { withCurrentLease } from "../engine/lease/current-lease.ts";
+import type { Lease } from "../engine/lease/lease.ts";
 import { Gate } from "./gate.ts";
 import { checkPart, decoratedOptions, type NestRateLimitOptions, type NestRequest } from "./nest-decorators.ts";
 import { onceEnded, signalOf } from "./node-response.ts";

@@ -1,16 +1,16 @@
-import { amountsOf, type Tokens } from "../domain/amounts.ts";
-import { type RateLimitExceeded, ValidationError } from "../domain/errors.ts";
-import { checkLeave } from "../domain/floor.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { checkLimits, type Limit } from "../domain/limit.ts";
-import { measuresOf } from "../domain/measures.ts";
-import { shown } from "../domain/names.ts";
-import { resourceOf } from "../domain/text-names.ts";
-import type { Acquiring } from "../engine/acquiring.ts";
-import type { Lease } from "../engine/lease.ts";
-import { checkHeaderOptions, type HeaderForm } from "../engine/rate-limit-headers.ts";
-import { checkWait } from "../engine/request.ts";
-import { isGivenBack } from "../engine/work-end.ts";
+import { amountsOf, type Tokens } from "../domain/charge/amounts.ts";
+import { measuresOf } from "../domain/charge/measures.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { checkLimits, type Limit } from "../domain/limits/limit.ts";
+import { type RateLimitExceeded, ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
+import { resourceOf } from "../domain/names/text-names.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import { checkWait } from "../engine/acquire/request.ts";
+import type { Lease } from "../engine/lease/lease.ts";
+import { isGivenBack } from "../engine/lease/work-end.ts";
+import { checkHeaderOptions, type HeaderForm } from "../engine/refusal/rate-limit-headers.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /** How a request ended: the response was sent, the handler threw, or the client left before the end. */

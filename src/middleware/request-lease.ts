@@ -1,6 +1,6 @@
-import type { Acquiring } from "../engine/acquiring.ts";
-import { type Lease, settledAtOnce } from "../engine/lease.ts";
-import type { Lifecycle } from "../engine/lifecycle.ts";
+import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import { type Lease, settledAtOnce } from "../engine/lease/lease.ts";
+import type { Lifecycle } from "../engine/limiter/lifecycle.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type About, tellDegraded, tellNotStored } from "./degraded.ts";
 import type { CheckedOptions, RequestOutcome } from "./options.ts";

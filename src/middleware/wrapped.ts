@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 /** Throws unless what is to be limited is a function. */
 export function checkWrapped(handler: unknown): void {

@@ -1,4 +1,4 @@
-import { NotFoundError, RateLimiterUnavailable } from "../domain/errors.ts";
+import { NotFoundError, RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { MigratedTable } from "./table.ts";
 
 /**

@@ -24,8 +24,8 @@ import {
   versionKey,
 } from "../adapters/dynamodb/schema.ts";
 import { KEEP_OUT } from "../adapters/dynamodb/version.ts";
-import { ConflictError } from "../domain/errors.ts";
-import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
+import { DEFAULT_NAMESPACE, type Namespace } from "../domain/config/namespace.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 import { NO_COUNTS, type StepCounts } from "./planned.ts";
 import type { ScanKey } from "./table.ts";
 

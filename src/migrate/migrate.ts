@@ -1,8 +1,8 @@
 import { CLIENT_MIN_VERSION, TAKEN_OVER } from "../adapters/dynamodb/schema.ts";
 import { compareVersions, KEEP_OUT, newVersionItem } from "../adapters/dynamodb/version.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { ConflictError } from "../domain/errors.ts";
-import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 import type { Random } from "../ports/system.ts";
 import type { WayBack } from "./backup.ts";
 import { makeIndexes } from "./indexes.ts";

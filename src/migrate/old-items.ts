@@ -1,6 +1,6 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { namespaceOf, PK, REGISTRY, SK } from "../adapters/dynamodb/schema.ts";
-import { VersionError } from "../domain/errors.ts";
+import { VersionError } from "../domain/names/errors.ts";
 
 /** What a partition of the table is about. */
 export interface Partition {

@@ -23,8 +23,8 @@ import {
   systemIndexKeys,
   TTL,
 } from "../adapters/dynamodb/schema.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { ConflictError } from "../domain/errors.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 import type { Ledger, Migration } from "./ledger.ts";
 import { type Partition, partitionOf } from "./old-items.ts";
 import { planPartition } from "./plan-partition.ts";

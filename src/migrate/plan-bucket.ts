@@ -3,11 +3,11 @@ import { itemPlace, itemTableKey, namesOf, TTL, UH, WCU } from "../adapters/dyna
 import type { Terms } from "../bucket/balance.ts";
 import { rebase } from "../bucket/level.ts";
 import { TRUSTED_CLOCK } from "../clock/server-time.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
-import { assembled, type LimitState } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { NO_SLICES } from "../domain/holds.ts";
-import { limitSet } from "../domain/limit-set.ts";
+import { bucketKey } from "../domain/bucket/bucket-key.ts";
+import { assembled, type LimitState } from "../domain/bucket/bucket-state.ts";
+import { NO_SLICES } from "../domain/bucket/holds.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { limitSet } from "../domain/limits/limit-set.ts";
 import type { ItemValue } from "../ports/item-store.ts";
 import { OWN, SOFT_FOREVER_MS } from "../protocol/item/dialect.ts";
 import { newItem } from "../protocol/item/encode-item.ts";

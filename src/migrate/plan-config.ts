@@ -9,7 +9,7 @@ import {
   ENTITY_ID,
   RESOURCE,
 } from "../adapters/dynamodb/schema.ts";
-import type { ConfigScope } from "../domain/config.ts";
+import type { ConfigScope } from "../domain/config/config.ts";
 import { unreadable, wholeIn } from "./old-items.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 

@@ -15,8 +15,8 @@ import {
   systemIndexKeys,
   TTL,
 } from "../adapters/dynamodb/schema.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import type { ConfigScope } from "../domain/config.ts";
+import type { ConfigScope } from "../domain/config/config.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 import { flattened, isNested, type OldItem, oldItemOf, type Partition } from "./old-items.ts";
 import { limitOfItem, limitsOfItem, type OldBucket, planBucket } from "./plan-bucket.ts";
 import { burstNames, identityOf, planConfig, withoutBurst } from "./plan-config.ts";

@@ -10,9 +10,9 @@ import {
   TTL,
   UH,
 } from "../adapters/dynamodb/schema.ts";
-import type { BucketKey } from "../domain/bucket-key.ts";
-import { wholeOf } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import { wholeOf } from "../domain/bucket/bucket-state.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { limitNamesIn } from "../protocol/item/attributes.ts";
 import { readableImage } from "../protocol/item/codec.ts";

@@ -1,8 +1,8 @@
 import { type Attributes, instantOf } from "../adapters/dynamodb/codec.ts";
 import { texts } from "../adapters/dynamodb/records-write.ts";
 import { itemPlace, itemTableKey, TTL } from "../adapters/dynamodb/schema.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
-import { HOUR_MS } from "../domain/usage.ts";
+import { bucketKey } from "../domain/bucket/bucket-key.ts";
+import { HOUR_MS } from "../domain/charge/usage.ts";
 import { SHARDS_MAX } from "../protocol/shards/split.ts";
 import { hourNumber } from "../protocol/usage/hours.ts";
 import { dayOf, sheetText } from "../protocol/usage/sheet-text.ts";

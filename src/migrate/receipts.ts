@@ -10,7 +10,7 @@ import {
   putRecord,
 } from "../adapters/dynamodb/records-write.ts";
 import { PK, SK, type TableKey } from "../adapters/dynamodb/schema.ts";
-import { ConflictError } from "../domain/errors.ts";
+import { ConflictError } from "../domain/names/errors.ts";
 import type { MigratedTable } from "./table.ts";
 
 /**

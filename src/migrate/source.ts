@@ -11,7 +11,7 @@ import {
   versionKey,
 } from "../adapters/dynamodb/schema.ts";
 import { checkVersion, OURS, readVersion, schemaOf } from "../adapters/dynamodb/version.ts";
-import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
 import { flattened, partitionOf } from "./old-items.ts";
 import type { MigratedTable } from "./table.ts";
 

@@ -6,7 +6,7 @@ import { Records } from "../adapters/dynamodb/records.ts";
 import { RetriedCalls } from "../adapters/dynamodb/retried-calls.ts";
 import { RETRY } from "../adapters/dynamodb/retry-policy.ts";
 import { PK } from "../adapters/dynamodb/schema.ts";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { NewItem } from "./planned.ts";
 

@@ -1,5 +1,11 @@
 import type { Attributes, Counter, Histogram, Meter } from "@opentelemetry/api";
-import { type At, LEASE_SECONDS, MetricNames, REQUEST_SECONDS, resultOfRefusal } from "../engine/metric-terms.ts";
+import {
+  type At,
+  LEASE_SECONDS,
+  MetricNames,
+  REQUEST_SECONDS,
+  resultOfRefusal,
+} from "../engine/limiter/metric-terms.ts";
 import type {
   AcquiredEvent,
   AcquireEndedEvent,

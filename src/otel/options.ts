@@ -1,7 +1,7 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 
 /** Options of `instrument`. */
 export interface InstrumentOptions {

@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 /** The audit log of one namespace, newest first. Events are written by the stores that make the changes. */

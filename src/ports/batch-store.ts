@@ -1,7 +1,7 @@
-import type { CountedAmount } from "../domain/amounts.ts";
-import type { AuditEvent } from "../domain/audit.ts";
-import type { BucketKey } from "../domain/bucket-key.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { CountedAmount } from "../domain/charge/amounts.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { BucketOwner, DraftData } from "./bucket-store.ts";
 import type { KeyMark } from "./lease-write.ts";
 

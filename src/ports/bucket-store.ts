@@ -1,12 +1,12 @@
-import type { Amount } from "../domain/amounts.ts";
-import type { AuditEvent } from "../domain/audit.ts";
-import type { BucketKey } from "../domain/bucket-key.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
-import type { Ticket } from "../domain/give-back.ts";
-import type { Limit } from "../domain/limit.ts";
-import type { LimitedBucket } from "../domain/limited-bucket.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Crossed } from "../domain/thresholds.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import type { Ticket } from "../domain/bucket/give-back.ts";
+import type { LimitedBucket } from "../domain/bucket/limited-bucket.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import type { Crossed } from "../domain/limits/thresholds.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 import type { Clock } from "./system.ts";
 

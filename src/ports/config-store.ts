@@ -1,6 +1,6 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config/config.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Entity, EntityChange, EntityUpdate, ParentProblem, PlanProblem } from "../domain/entity.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Entity, EntityChange, EntityUpdate, ParentProblem, PlanProblem } from "../domain/config/entity.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | PlanProblem | ParentProblem;

@@ -1,4 +1,4 @@
-import type { Status } from "../domain/status.ts";
+import type { Status } from "../domain/charge/status.ts";
 
 /**
  * Tokens were taken from one entity on one resource. A request has one event for each level and resource that it took

@@ -1,7 +1,7 @@
-import type { Amount } from "../domain/amounts.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
-import type { Slice } from "../domain/holds.ts";
-import type { LimitedBucket } from "../domain/limited-bucket.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import type { Slice } from "../domain/bucket/holds.ts";
+import type { LimitedBucket } from "../domain/bucket/limited-bucket.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
 import type { BucketStore, TakenAnswer } from "./bucket-store.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Amount } from "../domain/amounts.ts";
-import type { LeaseRecord } from "../domain/lease-record.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import type { LeaseRecord } from "../domain/lease/lease-record.ts";
 import type { Answer, Claim, Held, RenewReply, TakenAnswer, WriteReply } from "./bucket-store.ts";
 import type { KeyFinish, KeyMark } from "./lease-write.ts";
 

@@ -1,4 +1,4 @@
-import type { BucketState } from "../domain/bucket-state.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
 import type { LeaseWrite } from "./lease-write.ts";
 
 /** How a draft that was written down as data is read; handed to a store when it is opened. */

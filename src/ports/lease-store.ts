@@ -1,5 +1,5 @@
-import type { LeaseRecord } from "../domain/lease-record.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { LeaseRecord } from "../domain/lease/lease-record.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { CallContext, MaybePromise } from "./bucket-store.ts";
 import type { ChangeReply, LeaseChange } from "./lease-change.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "./lease-write.ts";

@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "../domain/lease-record.ts";
+import type { LeaseRecord } from "../domain/lease/lease-record.ts";
 
 /** Work that was begun under an idempotency key, by whoever has the mark. */
 export interface KeyMark {

@@ -1,6 +1,6 @@
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { OwnedPiece, Piece } from "../domain/piece.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
+import type { OwnedPiece, Piece } from "../domain/config/piece.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 /** An owner of declared pieces, and its last apply. */

@@ -1,7 +1,7 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Entity } from "../domain/entity.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Plan, PlanChange, PlanUpdate } from "../domain/plan.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Entity } from "../domain/config/entity.ts";
+import type { Plan, PlanChange, PlanUpdate } from "../domain/config/plan.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 export type CreatePlanReply = { readonly kind: "created" } | { readonly kind: "exists" };

@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../domain/audit.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
 import type { Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 

@@ -1,6 +1,6 @@
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { RefusalCount, RefusalFilter, RefusalKey } from "../domain/refusal-count.ts";
-import type { UsageWindow } from "../domain/usage.ts";
+import type { RefusalCount, RefusalFilter, RefusalKey } from "../domain/charge/refusal-count.ts";
+import type { UsageWindow } from "../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 export interface RefusalQuery extends RefusalFilter {

@@ -1,5 +1,5 @@
-import type { Page, PageRequest } from "../domain/paging.ts";
-import type { UsageSnapshot, UsageWindow } from "../domain/usage.ts";
+import type { UsageSnapshot, UsageWindow } from "../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 export interface UsageQuery {

@@ -1,5 +1,5 @@
-import type { Amount } from "../domain/amounts.ts";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type {
   Answer,
   BucketStore,

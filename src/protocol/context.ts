@@ -1,4 +1,4 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config/config-readings.ts";

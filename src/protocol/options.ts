@@ -1,5 +1,5 @@
 import type { ServerTime } from "../clock/server-time.ts";
-import type { Calendar } from "../domain/calendar.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config/config-readings.ts";

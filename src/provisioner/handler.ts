@@ -1,7 +1,7 @@
-import { ConflictError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
+import { ConflictError, LimiterError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import { applyManifest } from "../manifest/apply.ts";
 import { type Manifest, ManifestInvalid } from "../manifest/manifest.ts";
 import { type Plan, type PlanOptions, planManifest } from "../manifest/plan.ts";

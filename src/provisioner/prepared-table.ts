@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { Properties } from "./properties.ts";
 
 /** The resource that sets up a table which CloudFormation made. */

@@ -1,6 +1,6 @@
-import { ValidationError } from "../domain/errors.ts";
-import { hintFor } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { hintFor } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 
 /** Properties of a resource as CloudFormation hands them over: every number and boolean is a text. */
 export type Properties = Readonly<Record<string, unknown>>;

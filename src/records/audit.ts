@@ -1,7 +1,7 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import { andThen } from "../domain/steps.ts";
 import type { AuditStore } from "../ports/audit-store.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";

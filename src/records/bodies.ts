@@ -1,7 +1,7 @@
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import type { Entity } from "../domain/entity.ts";
-import type { Namespace } from "../domain/namespace.ts";
-import type { Plan } from "../domain/plan.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
+import type { Entity } from "../domain/config/entity.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
+import type { Plan } from "../domain/config/plan.ts";
 import type { RecordKey, RecordPut } from "../ports/record-store.ts";
 import { historyKey } from "../stored/config-keys.ts";
 import { knownLimits } from "../stored/known-limits.ts";

@@ -1,6 +1,6 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { namespaceNotActive } from "../domain/namespace.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import { namespaceNotActive } from "../domain/config/namespace.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import { run, type Steps, waitFor } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type {

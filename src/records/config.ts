@@ -1,9 +1,9 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { ChangeTime } from "../domain/change-number.ts";
-import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config.ts";
-import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config-change.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { refuseUsageKeptDays } from "../domain/retention.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { ChangeTime } from "../domain/config/change-number.ts";
+import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../domain/config/config.ts";
+import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../domain/config/config-change.ts";
+import { refuseUsageKeptDays } from "../domain/config/retention.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import { andThen } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore, SetReply } from "../ports/config-store.ts";

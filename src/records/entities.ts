@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../domain/audit.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
 import {
   type Entity,
   type EntityChange,
@@ -8,8 +8,8 @@ import {
   parentProblem,
   planProblem,
   updateOf,
-} from "../domain/entity.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+} from "../domain/config/entity.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../ports/entity-store.ts";

@@ -1,4 +1,4 @@
-import { type ChangeTime, numberOfGeneration } from "../domain/change-number.ts";
+import { type ChangeTime, numberOfGeneration } from "../domain/config/change-number.ts";
 
 /** The generations of namespaces. A take compares its own on the server, so that one that is out of date does no harm. */
 export interface Generations {

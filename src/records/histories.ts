@@ -1,8 +1,8 @@
-import type { ChangeTime } from "../domain/change-number.ts";
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import { type LimitsVersion, versionsText, withVersion } from "../domain/config-versions.ts";
-import type { Entity } from "../domain/entity.ts";
-import { stintsFrom, stintsText, withStint } from "../domain/plan-stints.ts";
+import type { ChangeTime } from "../domain/config/change-number.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
+import { type LimitsVersion, versionsText, withVersion } from "../domain/config/config-versions.ts";
+import type { Entity } from "../domain/config/entity.ts";
+import { stintsFrom, stintsText, withStint } from "../domain/config/plan-stints.ts";
 import type { RecordPut, StoredRecord } from "../ports/record-store.ts";
 import { historyKey, stintsKey } from "../stored/config-keys.ts";
 import { knownVersions } from "../stored/known-versions.ts";

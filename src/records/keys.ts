@@ -1,4 +1,4 @@
-import type { ConfigScope } from "../domain/config.ts";
+import type { ConfigScope } from "../domain/config/config.ts";
 import type { RecordKey } from "../ports/record-store.ts";
 import { historyKey, stintsKey } from "../stored/config-keys.ts";
 

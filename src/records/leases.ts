@@ -1,8 +1,8 @@
-import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import { dueAtMs, type LeaseRecord } from "../domain/lease-record.ts";
-import { shown } from "../domain/names.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { leaseFrom, leaseText } from "../domain/stored-lease.ts";
+import { dueAtMs, type LeaseRecord } from "../domain/lease/lease-record.ts";
+import { leaseFrom, leaseText } from "../domain/lease/stored-lease.ts";
+import { RateLimiterUnavailable, ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { ListedRecord, RecordKey, RecordPut, StoredRecord } from "../ports/record-store.ts";

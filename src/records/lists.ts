@@ -1,4 +1,4 @@
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import { andThen } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";

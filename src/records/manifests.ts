@@ -1,6 +1,6 @@
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { type OwnedPiece, type Piece, pieceKey, pieceOfKey } from "../domain/piece.ts";
+import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
+import { type OwnedPiece, type Piece, pieceKey, pieceOfKey } from "../domain/config/piece.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../ports/manifest-store.ts";
 import type { ListedRecord, RecordList, StoredRecord } from "../ports/record-store.ts";

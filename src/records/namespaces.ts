@@ -1,6 +1,6 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import { DEFAULT_NAMESPACE, type Namespace } from "../domain/config/namespace.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import { andThen, run, type Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../ports/namespace-store.ts";

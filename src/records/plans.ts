@@ -1,7 +1,7 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { Entity } from "../domain/entity.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../domain/plan.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { Entity } from "../domain/config/entity.ts";
+import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../domain/config/plan.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../ports/plan-store.ts";

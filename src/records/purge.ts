@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../domain/audit.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
 import { type Steps, waitFor } from "../domain/steps.ts";
 import type { PurgeReply } from "../ports/namespace-store.ts";
 import type { CommitReply } from "../ports/record-store.ts";

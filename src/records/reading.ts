@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../domain/audit.ts";
-import type { ChangeTime } from "../domain/change-number.ts";
+import type { AuditEvent } from "../domain/config/audit.ts";
+import type { ChangeTime } from "../domain/config/change-number.ts";
 import { type Steps, waitFor } from "../domain/steps.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
 import type { Generations } from "./generations.ts";

@@ -1,4 +1,3 @@
-import type { Page, PageRequest } from "../domain/paging.ts";
 import {
   positionOfCursor,
   type RefusalCount,
@@ -6,8 +5,9 @@ import {
   refusalsNotKept,
   WRITE_EVERY_MS,
   windowPosition,
-} from "../domain/refusal-count.ts";
-import type { UsageWindow } from "../domain/usage.ts";
+} from "../domain/charge/refusal-count.ts";
+import type { UsageWindow } from "../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { CountStore, RecordKey, RecordPut, StoredRecord, Sum } from "../ports/record-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../ports/refusal-store.ts";
 import { objectIn } from "./bodies.ts";

@@ -1,7 +1,7 @@
-import { type ConfigScope, type LevelConfig, scopesOf } from "../domain/config.ts";
-import { type LimitsVersion, resolveChanges, saidOver } from "../domain/config-versions.ts";
-import { namespaceNotActive } from "../domain/namespace.ts";
-import { formerPlans, stintsFrom } from "../domain/plan-stints.ts";
+import { type ConfigScope, type LevelConfig, scopesOf } from "../domain/config/config.ts";
+import { type LimitsVersion, resolveChanges, saidOver } from "../domain/config/config-versions.ts";
+import { namespaceNotActive } from "../domain/config/namespace.ts";
+import { formerPlans, stintsFrom } from "../domain/config/plan-stints.ts";
 import { run, type Steps, waitFor } from "../domain/steps.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { RecordKey, StoredRecord } from "../ports/record-store.ts";

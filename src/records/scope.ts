@@ -1,4 +1,4 @@
-import type { Retention } from "../domain/retention.ts";
+import type { Retention } from "../domain/config/retention.ts";
 import type { CountStore } from "../ports/record-store.ts";
 import type { ScopedStore } from "../ports/store.ts";
 import { RecordAudit } from "./audit.ts";

@@ -1,4 +1,4 @@
-import type { Retention } from "../domain/retention.ts";
+import type { Retention } from "../domain/config/retention.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { CountStore } from "../ports/record-store.ts";
 import { lastHourOverMs, OPERATIONS_KEPT_MS } from "../stored/keeping.ts";

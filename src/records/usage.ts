@@ -1,6 +1,6 @@
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { usageNotKept } from "../domain/retention.ts";
-import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../domain/usage.ts";
+import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../domain/charge/usage.ts";
+import { usageNotKept } from "../domain/config/retention.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type { CountStore, Sum } from "../ports/record-store.ts";
 import type { UsageQuery, UsageStore } from "../ports/usage-store.ts";
 import { keyAfter, keyCursor } from "../stored/cursor.ts";

@@ -1,4 +1,4 @@
-import { type UsageWindow, windowEndMs, windowStartMs } from "../domain/usage.ts";
+import { type UsageWindow, windowEndMs, windowStartMs } from "../domain/charge/usage.ts";
 import type { CountStore, Span, Sum, SumQuery } from "../ports/record-store.ts";
 
 /** How many windows are asked about at once: what a page does not show is added up in vain. */

@@ -1,6 +1,6 @@
-import { RateLimitExceeded } from "../domain/errors.ts";
-import { refusalHeaders } from "../domain/rate-limit-headers.ts";
-import { standingsIn } from "../engine/refused.ts";
+import { refusalHeaders } from "../domain/charge/rate-limit-headers.ts";
+import { RateLimitExceeded } from "../domain/names/errors.ts";
+import { standingsIn } from "../engine/refusal/refused.ts";
 import { corsFields, preflightFields } from "./cors.ts";
 import type { Inflight } from "./inflight.ts";
 import { internalProblem, Problem, problemResponse } from "./problem.ts";

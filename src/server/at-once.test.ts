@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
-import { partsOfLease } from "../engine/lease.ts";
-import { standingsOfParts } from "../engine/standing.ts";
+import { partsOfLease } from "../engine/lease/lease.ts";
+import { standingsOfParts } from "../engine/refusal/standing.ts";
 import { type AcquireRequest, Limit, RateLimiter } from "../entry/index.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { answerAtOnce } from "./at-once.ts";

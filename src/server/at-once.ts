@@ -1,12 +1,12 @@
-import { findLimit } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import type { LimitStanding } from "../domain/limit-standing.ts";
-import { measureOf } from "../domain/measures.ts";
-import type { Availability } from "../engine/availability.ts";
-import { type Lease, partsOfLease } from "../engine/lease.ts";
-import { type LeasePart, positionsOf } from "../engine/lease-part.ts";
-import type { Demand } from "../engine/request.ts";
-import { standingOf, standingsOfParts } from "../engine/standing.ts";
+import { findLimit } from "../domain/bucket/bucket-state.ts";
+import type { LimitStanding } from "../domain/charge/limit-standing.ts";
+import { measureOf } from "../domain/charge/measures.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import type { Demand } from "../engine/acquire/request.ts";
+import { type Lease, partsOfLease } from "../engine/lease/lease.ts";
+import { type LeasePart, positionsOf } from "../engine/lease/lease-part.ts";
+import type { Availability } from "../engine/limiter/availability.ts";
+import { standingOf, standingsOfParts } from "../engine/refusal/standing.ts";
 import type { Answered } from "../leases/stored-leases.ts";
 
 // A take that is charged at once needs no record, and its answer says so by a lease without an id. It is what plain requests use,

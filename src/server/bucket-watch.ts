@@ -1,6 +1,6 @@
-import { given } from "../domain/given.ts";
-import type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { given } from "../domain/names/given.ts";
+import type { BucketListing, BucketQuery } from "../engine/limiter/bucket-listing.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { EventFilter } from "./event-stream.ts";
 
 interface WatchOptions {

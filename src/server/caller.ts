@@ -1,5 +1,5 @@
-import { checkLeave } from "../domain/floor.ts";
-import { given } from "../domain/given.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { given } from "../domain/names/given.ts";
 
 import { Problem } from "./problem.ts";
 import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./token-entry.ts";

@@ -1,5 +1,5 @@
-import { ValidationError } from "../domain/errors.ts";
-import { shown } from "../domain/names.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 import { parseItem } from "./vendor.ts";
 
 /** The `Idempotency-Key` of a request (draft-07): a quoted string, or a plain word; undefined where there is none. */

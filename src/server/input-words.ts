@@ -1,5 +1,5 @@
-import { nearestName } from "../domain/known-names.ts";
-import { shown } from "../domain/names.ts";
+import { nearestName } from "../domain/names/known-names.ts";
+import { shown } from "../domain/names/names.ts";
 import type { z } from "./vendor.ts";
 
 /** What is wrong at one place of the input, in the words of this package rather than of its validator. */

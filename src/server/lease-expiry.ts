@@ -1,6 +1,6 @@
-import { LimiterError } from "../domain/errors.ts";
-import type { Namespace } from "../domain/namespace.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
+import { LimiterError } from "../domain/names/errors.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { DueOutcome } from "../leases/changing.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";

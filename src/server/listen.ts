@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { LimiterError, ValidationError } from "../domain/errors.ts";
+import { LimiterError, ValidationError } from "../domain/names/errors.ts";
 import { isLoopback, nameInHost } from "./origin-guard.ts";
 import { Problem, problemResponse } from "./problem.ts";
 import { responseOf } from "./route-response.ts";

@@ -1,5 +1,11 @@
-import { HoldLost } from "../domain/errors.ts";
-import { type At, LEASE_SECONDS, MetricNames, REQUEST_SECONDS, resultOfRefusal } from "../engine/metric-terms.ts";
+import { HoldLost } from "../domain/names/errors.ts";
+import {
+  type At,
+  LEASE_SECONDS,
+  MetricNames,
+  REQUEST_SECONDS,
+  resultOfRefusal,
+} from "../engine/limiter/metric-terms.ts";
 import type { Published } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 import type { WebhookResult } from "./webhook.ts";

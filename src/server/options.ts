@@ -1,7 +1,7 @@
-import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { checkLimitName, shown } from "../domain/names.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { KnownNames } from "../domain/names/known-names.ts";
+import { checkLimitName, shown } from "../domain/names/names.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { TlsFiles } from "./tls-files.ts";
 import type { TokenEntry } from "./token-entry.ts";
 import { checkWebhookUrl, type WebhookTarget } from "./webhook.ts";

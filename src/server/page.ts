@@ -1,4 +1,4 @@
-import { given } from "../domain/given.ts";
+import { given } from "../domain/names/given.ts";
 import type { RouteResponse } from "./route-response.ts";
 import { z } from "./vendor.ts";
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { canonical } from "../domain/canonical.ts";
-import type { StoredConfig } from "../domain/config.ts";
+import type { StoredConfig } from "../domain/config/config.ts";
+import { canonical } from "../domain/lease/canonical.ts";
 import { Problem } from "./problem.ts";
 
 /** What a client expects to be there. `some`: whatever it is; `none`: nothing. */

@@ -1,5 +1,5 @@
-import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded, ResourceDisabled } from "../domain/errors.ts";
-import type { Ways } from "../domain/ways.ts";
+import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded, ResourceDisabled } from "../domain/names/errors.ts";
+import type { Ways } from "../domain/names/ways.ts";
 import type { RouteResponse } from "./route-response.ts";
 
 /** The statuses with which the service itself refuses, by code. Errors of the library have theirs. */

@@ -1,4 +1,4 @@
-import type { Limiter } from "../engine/limiter.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { Caller } from "./caller.ts";
 import type { RouteResponse } from "./route-response.ts";

@@ -1,4 +1,4 @@
-import type { Limiter } from "../engine/limiter.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";

@@ -1,5 +1,5 @@
-import type { Calendar } from "../domain/calendar.ts";
-import type { Limiter } from "../engine/limiter.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { EventFeeds } from "./event-feeds.ts";
 import type { Metrics } from "./metrics.ts";

@@ -1,5 +1,5 @@
-import type { Limiter } from "../engine/limiter.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import type { Published } from "../ports/events.ts";
 import { type AppOptions, makeApp, type Respond } from "./app.ts";

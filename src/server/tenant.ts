@@ -1,7 +1,7 @@
-import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Namespace } from "../domain/namespace.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { namespaceMissing } from "../engine/namespaces.ts";
+import type { Namespace } from "../domain/config/namespace.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/names/errors.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { namespaceMissing } from "../engine/limiter/namespaces.ts";
 import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { nextState, type TenantEvent, type TenantState } from "./tenant-state.ts";

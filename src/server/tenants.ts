@@ -1,7 +1,7 @@
-import { checkNamespace } from "../domain/names.ts";
-import { type NamedScope, unreachableScope } from "../engine/deferred-scope.ts";
-import type { Limiter } from "../engine/limiter.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
+import { checkNamespace } from "../domain/names/names.ts";
+import { type NamedScope, unreachableScope } from "../engine/limiter/deferred-scope.ts";
+import type { Limiter } from "../engine/limiter/limiter.ts";
+import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import { StoredLeases, type StoredLeasesOptions } from "../leases/stored-leases.ts";
 import { Tenant, type TenantDeps, type TenantTools } from "./tenant.ts";
 import type { TenantState } from "./tenant-state.ts";

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 
 /** A certificate with its chain, and its key, as PEM files. */
 export interface TlsFiles {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync, chownSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { ExistsError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { ExistsError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
 import type { TokenEntry } from "./token-entry.ts";
 import { readTokens } from "./token-source.ts";
 import { checkTokens, sha256Of } from "./tokens.ts";

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { Clock } from "../ports/system.ts";
 import type { TokenEntry } from "./token-entry.ts";
 import { checkTokens, parseTokens, TokenSet } from "./tokens.ts";

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { ValidationError } from "../domain/errors.ts";
-import { checkLeave } from "../domain/floor.ts";
-import { checkNamespace, checkPrincipal, shown } from "../domain/names.ts";
+import { checkLeave } from "../domain/limits/floor.ts";
+import { ValidationError } from "../domain/names/errors.ts";
+import { checkNamespace, checkPrincipal, shown } from "../domain/names/names.ts";
 import { LOCAL_ID, SCOPES, type TokenEntry } from "./token-entry.ts";
 
 /** The tokens that are good at present. */

@@ -1,4 +1,4 @@
-import { accessAtInWords, type Ways } from "../domain/ways.ts";
+import { accessAtInWords, type Ways } from "../domain/names/ways.ts";
 import { NS } from "./route.ts";
 
 /** For those who read a message in an answer of the service. */

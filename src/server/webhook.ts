@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { ValidationError } from "../domain/errors.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { ThresholdEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 import { TenantQueues } from "./tenant-queues.ts";

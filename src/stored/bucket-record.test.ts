@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
-import { PLAIN_TICKET } from "../domain/give-back.ts";
-import { Limit } from "../domain/limit.ts";
-import { limitSet } from "../domain/limit-set.ts";
-import { HOUR_MS } from "../domain/usage.ts";
+import { bucketKey } from "../domain/bucket/bucket-key.ts";
+import { PLAIN_TICKET } from "../domain/bucket/give-back.ts";
+import { HOUR_MS } from "../domain/charge/usage.ts";
+import { Limit } from "../domain/limits/limit.ts";
+import { limitSet } from "../domain/limits/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import {
   type BucketRecord,

@@ -1,10 +1,10 @@
-import type { Amount, CountedAmount } from "../domain/amounts.ts";
-import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
-import type { BucketState, LimitState } from "../domain/bucket-state.ts";
-import type { Ticket } from "../domain/give-back.ts";
-import type { Slice } from "../domain/holds.ts";
-import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
-import { HOUR_MS } from "../domain/usage.ts";
+import { resetLimits, toppedUp } from "../domain/bucket/bucket-operations.ts";
+import type { BucketState, LimitState } from "../domain/bucket/bucket-state.ts";
+import type { Ticket } from "../domain/bucket/give-back.ts";
+import type { Slice } from "../domain/bucket/holds.ts";
+import type { LimitedBucket, SourcedLimits } from "../domain/bucket/limited-bucket.ts";
+import type { Amount, CountedAmount } from "../domain/charge/amounts.ts";
+import { HOUR_MS } from "../domain/charge/usage.ts";
 import type { Claim, Held, OperationReply } from "../ports/bucket-store.ts";
 import {
   atGiveBack,

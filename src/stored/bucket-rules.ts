@@ -1,7 +1,6 @@
 import { minus } from "../bucket/count.ts";
-import type { Amount, CountedAmount } from "../domain/amounts.ts";
-import type { BucketKey } from "../domain/bucket-key.ts";
-import { overdrawnOf } from "../domain/bucket-questions.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import { overdrawnOf } from "../domain/bucket/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -14,16 +13,17 @@ import {
   takeBy,
   takeFrom,
   touched,
-} from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
-import { knowsMore } from "../domain/limit-set.ts";
-import type { LimitedBucket, SourcedLimits } from "../domain/limited-bucket.ts";
-import { type RenewedSlots, renewSlots, slotsOf } from "../domain/renew-slots.ts";
-import { shadowedOf, withoutShadowed } from "../domain/shadow.ts";
-import { timeOfEnded, timeOfGivenBack } from "../domain/slot-time.ts";
-import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/thresholds.ts";
-import { countName, type UsageCounter } from "../domain/usage-counters.ts";
+} from "../domain/bucket/bucket-state.ts";
+import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/bucket/give-back.ts";
+import type { LimitedBucket, SourcedLimits } from "../domain/bucket/limited-bucket.ts";
+import { type RenewedSlots, renewSlots, slotsOf } from "../domain/bucket/renew-slots.ts";
+import { timeOfEnded, timeOfGivenBack } from "../domain/bucket/slot-time.ts";
+import type { Amount, CountedAmount } from "../domain/charge/amounts.ts";
+import { countName, type UsageCounter } from "../domain/charge/usage-counters.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { knowsMore } from "../domain/limits/limit-set.ts";
+import { shadowedOf, withoutShadowed } from "../domain/limits/shadow.ts";
+import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/limits/thresholds.ts";
 import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
 import type { AppliedWrite } from "../ports/lease-change.ts";
 import type { CurrentLimits } from "./current-limits.ts";

@@ -1,5 +1,5 @@
-import type { ConfigScope } from "../domain/config.ts";
-import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import type { ConfigScope } from "../domain/config/config.ts";
+import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
 
 /** The entity or the plan, then the resource; empty: any. */
 function keyOf(scope: ConfigScope): [owner: string, resource: string] {

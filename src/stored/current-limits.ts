@@ -1,9 +1,9 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
-import type { LevelConfig } from "../domain/config.ts";
-import { changesIn } from "../domain/level-changes.ts";
-import { limitSet } from "../domain/limit-set.ts";
-import type { SourcedLimits } from "../domain/limited-bucket.ts";
-import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { SourcedLimits } from "../domain/bucket/limited-bucket.ts";
+import type { LevelConfig } from "../domain/config/config.ts";
+import { changesIn } from "../domain/config/level-changes.ts";
+import { asTotals, TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import { limitSet } from "../domain/limits/limit-set.ts";
 
 /** Of so many buckets the limits are remembered. */
 const KNOWN_MAX = 10_000;

@@ -1,4 +1,4 @@
-import { LEVELS_MAX } from "../domain/entity.ts";
+import { LEVELS_MAX } from "../domain/config/entity.ts";
 
 /** The entity and those above it, upwards. One more than there may be: that there are too many is seen. */
 export function lineAbove<Found>(

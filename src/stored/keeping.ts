@@ -1,7 +1,7 @@
-import { isIdle } from "../domain/bucket-questions.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { HOUR_MS } from "../domain/usage.ts";
+import { isIdle } from "../domain/bucket/bucket-questions.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { HOUR_MS } from "../domain/charge/usage.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 
 /** A bucket that has been full this long equals a missing one, also for a client whose clock is behind by less. */
 const IDLE_MS = HOUR_MS;

@@ -1,4 +1,4 @@
-import type { Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
 
 /** The limits that a text of JSON has. The same list for the same text: of many ids that go by the same limits, each would otherwise hold its own. */

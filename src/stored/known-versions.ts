@@ -1,4 +1,4 @@
-import { type LimitsVersion, versionsFrom } from "../domain/config-versions.ts";
+import { type LimitsVersion, versionsFrom } from "../domain/config/config-versions.ts";
 
 /** The same list for the same text: sets of limits are made once for a list. */
 export function knownVersions(text: string): readonly LimitsVersion[] | undefined {

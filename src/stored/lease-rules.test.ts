@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LEASE_REMEMBERED_MS } from "../domain/lease-record.ts";
+import { LEASE_REMEMBERED_MS } from "../domain/lease/lease-record.ts";
 import { begunKey, finishedKey, isOurs, isTaken, onChange, onCreate, onMove, type StoredKey } from "./lease-rules.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -1,4 +1,4 @@
-import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease/lease-record.ts";
 import type { ChangeReply, LeaseChange } from "../ports/lease-change.ts";
 import type { KeyBegin, KeyRecord, LeaseReply } from "../ports/lease-store.ts";
 import type { KeyFinish, KeyMark } from "../ports/lease-write.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HOUR_MS } from "../domain/usage.ts";
+import { HOUR_MS } from "../domain/charge/usage.ts";
 import { countedIn, emptyHour, leaving, type OpenHour } from "./open-hour.ts";
 
 const LIMITS = [{ name: "rpm" }, { name: "tpm" }];

@@ -1,6 +1,6 @@
 import { type Count, minus, plus } from "../bucket/count.ts";
-import type { CountedAmount } from "../domain/amounts.ts";
-import { HOUR_MS, hourOf } from "../domain/usage.ts";
+import type { CountedAmount } from "../domain/charge/amounts.ts";
+import { HOUR_MS, hourOf } from "../domain/charge/usage.ts";
 
 /**
  * Usage of the current hour, carried by the bucket's own row so that a take stays one write; it moves to the table of

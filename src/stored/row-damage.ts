@@ -1,10 +1,10 @@
-import type { CronCheck } from "../domain/calendar.ts";
-import { VersionError } from "../domain/errors.ts";
-import type { Damage } from "../domain/item-unreadable.ts";
-import type { Limit } from "../domain/limit.ts";
-import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
-import { FIELDS_STORED } from "../domain/limit-stored.ts";
-import { shown } from "../domain/names.ts";
+import type { Damage } from "../domain/bucket/item-unreadable.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limits/limit-numbers.ts";
+import { FIELDS_STORED } from "../domain/limits/limit-stored.ts";
+import { VersionError } from "../domain/names/errors.ts";
+import { shown } from "../domain/names/names.ts";
 
 /** What a column holds as JSON; undefined where it is none. */
 export function jsonIn(text: unknown): unknown {

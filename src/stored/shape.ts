@@ -1,12 +1,12 @@
 import type { Terms } from "../bucket/balance.ts";
-import type { BucketState, LimitState } from "../domain/bucket-state.ts";
-import type { CronCheck } from "../domain/calendar.ts";
-import { NO_SLICES, type Slice } from "../domain/holds.ts";
-import type { QuotaMarks } from "../domain/kinds/kind.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
-import { type Limit, termsOf } from "../domain/limit.ts";
-import { limitSet } from "../domain/limit-set.ts";
-import { countName } from "../domain/usage-counters.ts";
+import type { BucketState, LimitState } from "../domain/bucket/bucket-state.ts";
+import { NO_SLICES, type Slice } from "../domain/bucket/holds.ts";
+import { countName } from "../domain/charge/usage-counters.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
+import type { QuotaMarks } from "../domain/limits/kinds/kind.ts";
+import { rulesOf } from "../domain/limits/kinds/table.ts";
+import { type Limit, termsOf } from "../domain/limits/limit.ts";
+import { limitSet } from "../domain/limits/limit-set.ts";
 import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
 
 /** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */

@@ -1,4 +1,4 @@
-import { countersOf, type UsageCounts } from "../domain/usage-counters.ts";
+import { countersOf, type UsageCounts } from "../domain/charge/usage-counters.ts";
 import type { HourCount } from "./open-hour.ts";
 import { readableJson, rowUnreadable } from "./row-damage.ts";
 

@@ -1,9 +1,9 @@
-import type { Amount } from "../domain/amounts.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { keyInProgress } from "../domain/idempotency.ts";
-import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
-import { withoutShadowed } from "../domain/shadow.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { type Damage, ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import { keyInProgress } from "../domain/lease/idempotency.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { withoutShadowed } from "../domain/limits/shadow.ts";
 import type { BatchReply, ClaimLevels, RequestReply, SeenRow } from "../ports/batch-store.ts";
 import type { Answer, Claim, RenewReply, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";

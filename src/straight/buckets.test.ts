@@ -1,9 +1,9 @@
 import { test } from "node:test";
 import { seeds } from "../../test/depth.ts";
+import { StraightStore } from "../../test/kit/straight-store.ts";
 import { madeAnew } from "../../test/straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../../test/straight/same-as-memory.ts";
 import { SeededRandom } from "../testing/random.ts";
-import { StraightStore } from "../testing/straight-store.ts";
 
 for (const seed of seeds(6, 40)) {
   test(`random calls are answered as by memory, seed ${seed}`, async () => {

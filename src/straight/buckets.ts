@@ -1,16 +1,16 @@
-import type { Amount } from "../domain/amounts.ts";
-import type { BucketKey } from "../domain/bucket-key.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
-import { ConflictError } from "../domain/errors.ts";
-import { ItemUnreadable } from "../domain/item-unreadable.ts";
-import { MILLI_MAX } from "../domain/limit-numbers.ts";
-import { knowsMore, type SetOrigin } from "../domain/limit-set.ts";
-import type { SourcedLimits } from "../domain/limited-bucket.ts";
-import { namespaceNotActive } from "../domain/namespace.ts";
-import type { Page, PageRequest } from "../domain/paging.ts";
-import { withoutShadowed } from "../domain/shadow.ts";
-import { operatedOfText, operatedText } from "../domain/stored-amounts.ts";
-import type { Crossed } from "../domain/thresholds.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import type { SourcedLimits } from "../domain/bucket/limited-bucket.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import { namespaceNotActive } from "../domain/config/namespace.ts";
+import { operatedOfText, operatedText } from "../domain/lease/stored-amounts.ts";
+import { MILLI_MAX } from "../domain/limits/limit-numbers.ts";
+import { knowsMore, type SetOrigin } from "../domain/limits/limit-set.ts";
+import { withoutShadowed } from "../domain/limits/shadow.ts";
+import type { Crossed } from "../domain/limits/thresholds.ts";
+import { ConflictError } from "../domain/names/errors.ts";
+import type { Page, PageRequest } from "../domain/names/paging.ts";
 import type {
   Answer,
   BucketOwner,

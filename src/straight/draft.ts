@@ -1,4 +1,4 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
 import type { Batch, BatchBucket, BatchRequest } from "../ports/batch-store.ts";
 import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
 import type { KnownRow } from "./known-rows.ts";

@@ -1,6 +1,6 @@
-import type { BucketState } from "../domain/bucket-state.ts";
-import type { CronCheck } from "../domain/calendar.ts";
-import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
 import type { DraftedLease } from "../ports/batch-store.ts";
 import type { LeaseForm } from "../ports/lease-form.ts";
 import type { LeaseWrite } from "../ports/lease-write.ts";

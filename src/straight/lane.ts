@@ -1,7 +1,7 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import type { LevelConfig } from "../domain/config.ts";
-import { withoutShadowed } from "../domain/shadow.ts";
+import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { LevelConfig } from "../domain/config/config.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { withoutShadowed } from "../domain/limits/shadow.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
 import type { Turns } from "../ports/system.ts";

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { StraightStore } from "../../test/kit/straight-store.ts";
 import { calendar } from "../../test/straight/same-as-memory.ts";
 import { systemDigest } from "../adapters/system/digest.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
-import { Limit } from "../domain/limit.ts";
-import { limitSet } from "../domain/limit-set.ts";
+import { bucketKey } from "../domain/bucket/bucket-key.ts";
+import { Limit } from "../domain/limits/limit.ts";
+import { limitSet } from "../domain/limits/limit-set.ts";
 import type { BatchReply } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
 import { NO_TURNS } from "../testing/no-turns.ts";
 import { overriding } from "../testing/overriding.ts";
 import { SeededRandom } from "../testing/random.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
-import { StraightStore } from "../testing/straight-store.ts";
 import { StraightTakes } from "./takes.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { StraightStore } from "../../test/kit/straight-store.ts";
 import { bucketsOn, calendar } from "../../test/straight/same-as-memory.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
-import { limitMakers } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { bucketKey } from "../domain/bucket/bucket-key.ts";
+import { limitMakers } from "../domain/limits/limit.ts";
+import { type LimitSet, limitSet } from "../domain/limits/limit-set.ts";
 import type { BatchStore } from "../ports/batch-store.ts";
 import { overriding } from "../testing/overriding.ts";
 import { SeededRandom } from "../testing/random.ts";
-import { StraightStore } from "../testing/straight-store.ts";
 
 // Marks of periods that are over by the time they are looked at, or land; and of uses that are.
 

@@ -1,8 +1,8 @@
 import { minus } from "../bucket/count.ts";
-import type { Amount, CountedAmount } from "../domain/amounts.ts";
-import { isSlotPin, pinOf, type Ticket } from "../domain/give-back.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
-import type { SourcedLimits } from "../domain/limited-bucket.ts";
+import { isSlotPin, pinOf, type Ticket } from "../domain/bucket/give-back.ts";
+import type { SourcedLimits } from "../domain/bucket/limited-bucket.ts";
+import type { Amount, CountedAmount } from "../domain/charge/amounts.ts";
+import { rulesOf } from "../domain/limits/kinds/table.ts";
 import type { BatchClaim, LevelPin, ShadowPlace } from "../ports/batch-store.ts";
 import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store.ts";
 import {

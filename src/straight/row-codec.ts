@@ -1,10 +1,9 @@
-import { type BucketState, bucketState, type LimitState } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import type { Damage } from "../domain/item-unreadable.ts";
-import { ItemUnreadable } from "../domain/item-unreadable.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
-import { MILLI_MAX } from "../domain/limit-numbers.ts";
-import { metNumber } from "../domain/limit-set.ts";
+import { type BucketState, bucketState, type LimitState } from "../domain/bucket/bucket-state.ts";
+import { type Damage, ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
+import { rulesOf } from "../domain/limits/kinds/table.ts";
+import { MILLI_MAX } from "../domain/limits/limit-numbers.ts";
+import { metNumber } from "../domain/limits/limit-set.ts";
 import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";

@@ -1,6 +1,6 @@
-import type { LimitState } from "../domain/bucket-state.ts";
-import type { CronCheck } from "../domain/calendar.ts";
-import { NO_SLICES, type Slice, type SliceName } from "../domain/holds.ts";
+import type { LimitState } from "../domain/bucket/bucket-state.ts";
+import { NO_SLICES, type Slice, type SliceName } from "../domain/bucket/holds.ts";
+import type { CronCheck } from "../domain/limits/calendar.ts";
 import type { BucketRecord } from "../stored/bucket-record.ts";
 import { isWhole, jsonIn } from "../stored/row-damage.ts";
 import { type Shape, shapeFrom } from "../stored/shape.ts";

@@ -1,6 +1,6 @@
-import type { Calendar } from "../domain/calendar.ts";
-import type { LimitState } from "../domain/limit-state.ts";
-import { markText, withMark } from "../domain/mark-words.ts";
+import type { LimitState } from "../domain/bucket/limit-state.ts";
+import { markText, withMark } from "../domain/bucket/mark-words.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 
 /** What was told of the limits of a row: by limit the mark, and the number of the process that wrote it. */
 type RowMarks = Readonly<Record<string, readonly [mark: string, number: string]>>;

@@ -1,9 +1,9 @@
-import type { Amount } from "../domain/amounts.ts";
-import { type BucketState, bucketState, holdEndMs, type LimitState } from "../domain/bucket-state.ts";
-import { hasSlots, isSlotPin, pinOf, type Ticket } from "../domain/give-back.ts";
-import { SLICES_MAX, type Slice, type SliceName, sliceEndingBy, taken } from "../domain/holds.ts";
-import { rulesOf } from "../domain/kinds/table.ts";
-import { type RenewedSlots, renewSlots } from "../domain/renew-slots.ts";
+import { type BucketState, bucketState, holdEndMs, type LimitState } from "../domain/bucket/bucket-state.ts";
+import { hasSlots, isSlotPin, pinOf, type Ticket } from "../domain/bucket/give-back.ts";
+import { SLICES_MAX, type Slice, type SliceName, sliceEndingBy, taken } from "../domain/bucket/holds.ts";
+import { type RenewedSlots, renewSlots } from "../domain/bucket/renew-slots.ts";
+import type { Amount } from "../domain/charge/amounts.ts";
+import { rulesOf } from "../domain/limits/kinds/table.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { BucketRecord } from "../stored/bucket-record.ts";
 

@@ -1,6 +1,6 @@
-import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { ItemUnreadable } from "../domain/item-unreadable.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket/bucket-key.ts";
+import { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import type { Calendar } from "../domain/limits/calendar.ts";
 import type { BatchStore, IdleBucket, StoredBucket } from "../ports/batch-store.ts";
 import { endedOn } from "../stored/bucket-record.ts";
 import { mayForget } from "../stored/keeping.ts";

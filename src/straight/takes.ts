@@ -1,4 +1,4 @@
-import type { LevelConfig } from "../domain/config.ts";
+import type { LevelConfig } from "../domain/config/config.ts";
 import type { Digest, Random } from "../ports/system.ts";
 import { StraightBuckets } from "./buckets.ts";
 import { KnownRows } from "./known-rows.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { Limit } from "../domain/limit.ts";
+import { claim, kinds, T0, TestedNamespace } from "../../test/kit/contract-kit.ts";
+import { Limit } from "../domain/limits/limit.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import { openMemory } from "../entry/memory.ts";
-import { claim, kinds, T0, TestedNamespace } from "./contract-kit.ts";
 import { type Fault, FaultStore } from "./fault-store.ts";
 import { SeededRandom } from "./random.ts";
 

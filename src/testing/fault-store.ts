@@ -1,4 +1,4 @@
-import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type {
   Answer,
   BucketStore,

@@ -11,13 +11,13 @@ import { createLog } from "../../src/aggregator/log.ts";
 import { Metrics } from "../../src/aggregator/metrics.ts";
 import { Receipts } from "../../src/aggregator/receipts.ts";
 import type { SweepReport } from "../../src/aggregator/sweep.ts";
-import { Limit } from "../../src/domain/limit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import { template } from "../../src/infra/template.ts";
-import { claim, T0 } from "../../src/testing/contract-kit.ts";
 import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { newGround, optionsFor } from "../dynamodb/store-kit.ts";
 import { Meter } from "../dynamodb/units.ts";
+import { claim, T0 } from "../kit/contract-kit.ts";
 
 /** Assumed of a round trip to DynamoDB from a function of the same region; not measured. */
 const ROUND_TRIP_MS = 15;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { entityKey, namespaceIdKey } from "../../src/adapters/dynamodb/schema.ts";
-import { Limit } from "../../src/domain/limit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import { sweep } from "../../src/entry/aggregator.ts";
-import { claim, T0 } from "../../src/testing/contract-kit.ts";
 import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { CUT_OFF, cutOffAfter, newGround } from "../dynamodb/store-kit.ts";
+import { claim, T0 } from "../kit/contract-kit.ts";
 import { CREDENTIALS } from "./archive-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];

@@ -6,7 +6,7 @@ import { texts, updateRecord } from "../../src/adapters/dynamodb/records-write.t
 import { itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { DynamoUsage } from "../../src/adapters/dynamodb/usage.ts";
 import { readClosedUntil, readUsageState } from "../../src/adapters/dynamodb/usage-closed.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { atDepth } from "../depth.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";

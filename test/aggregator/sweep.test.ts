@@ -13,7 +13,7 @@ import { Metrics } from "../../src/aggregator/metrics.ts";
 import { sweepAll } from "../../src/aggregator/sweep.ts";
 import { SweepLedger } from "../../src/aggregator/sweep-ledger.ts";
 import type { SweepParts } from "../../src/aggregator/sweep-parts.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { ShardClosed } from "../../src/protocol/decide/close.ts";
 import type { HourCloser } from "../../src/protocol/usage/close-hours.ts";
 import { atDepth } from "../depth.ts";

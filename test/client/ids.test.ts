@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import fc from "fast-check";
 import { ServiceClient } from "../../src/cli/service-client.ts";
-import { checkEntityId, checkNamespace, checkPlanId } from "../../src/domain/names.ts";
+import { checkEntityId, checkNamespace, checkPlanId } from "../../src/domain/names/names.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { routeFinder } from "../../src/server/route-finder.ts";
 import { routes } from "../../src/server/routes.ts";

@@ -1,9 +1,9 @@
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
-import { describeStore } from "../../src/testing/contract.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { atDepth } from "../depth.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
+import { describeStore } from "../kit/contract.ts";
 
 const calendar = createCalendar();
 

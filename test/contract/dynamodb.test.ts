@@ -5,11 +5,11 @@ import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
-import { describeSuite } from "../../src/testing/contract.ts";
-import { suiteOn } from "../../src/testing/contract-kit.ts";
 import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { TableImage } from "../dynamodb/table-image.ts";
+import { describeSuite } from "../kit/contract.ts";
+import { suiteOn } from "../kit/contract-kit.ts";
 
 const calendar = createCalendar();
 

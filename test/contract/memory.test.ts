@@ -1,8 +1,8 @@
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemTurns } from "../../src/adapters/system/turns.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
-import { describeStore } from "../../src/testing/contract.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
+import { describeStore } from "../kit/contract.ts";
 
 const calendar = createCalendar();
 

@@ -4,9 +4,9 @@ import pg from "pg";
 import type { PostgresClient } from "../../src/adapters/postgres/connection.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { describeSuite } from "../../src/testing/contract.ts";
-import { suiteOn } from "../../src/testing/contract-kit.ts";
 import { atDepth, isDeep } from "../depth.ts";
+import { describeSuite } from "../kit/contract.ts";
+import { suiteOn } from "../kit/contract-kit.ts";
 import { describePostgres, newSchema } from "../postgres/postgres.ts";
 import { emptied } from "../postgres/record-kit.ts";
 

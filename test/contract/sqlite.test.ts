@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { steadyMs } from "../../src/adapters/system/clock.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { describeStore } from "../../src/testing/contract.ts";
 import { atDepth } from "../depth.ts";
+import { describeStore } from "../kit/contract.ts";
 
 const calendar = createCalendar();
 

@@ -22,7 +22,7 @@ import {
   waitWords,
   whole,
 } from "../../src/dashboard/words.ts";
-import type { Kin } from "../../src/domain/own-usage.ts";
+import type { Kin } from "../../src/domain/charge/own-usage.ts";
 import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.

@@ -9,7 +9,7 @@ import type { ServerTime } from "../../src/clock/server-time.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
-import { claim } from "../../src/testing/contract-kit.ts";
+import { claim } from "../kit/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { optionsFor, Wire } from "./store-kit.ts";
 

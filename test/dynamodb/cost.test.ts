@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { DynamoItems } from "../../src/adapters/dynamodb/items.ts";
 import { namesOf, nonceSlot, WCU } from "../../src/adapters/dynamodb/schema.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { ItemKey, ItemValue } from "../../src/ports/item-store.ts";
-import { update } from "../../src/testing/conditional-kit.ts";
+import { update } from "../kit/conditional-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { Meter } from "./units.ts";
 

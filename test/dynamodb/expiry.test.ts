@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import type { AuditEvent } from "../../src/domain/audit.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { AuditEvent } from "../../src/domain/config/audit.ts";
 import type { Clause, ItemKey, ItemValue, ItemWrite } from "../../src/ports/item-store.ts";
 
 export type Step =

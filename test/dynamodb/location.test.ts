@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { locate } from "../../src/adapters/dynamodb/store-connect.ts";
-import { ValidationError } from "../../src/domain/errors.ts";
+import { ValidationError } from "../../src/domain/names/errors.ts";
 
 // Where a store is looked for when nobody says so: as every program with the AWS SDK does.
 

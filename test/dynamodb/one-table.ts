@@ -4,7 +4,7 @@ import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import type { Records } from "../../src/adapters/dynamodb/records.ts";
 import { bucketPk, STATE_SK, type TableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { type DynamoStore, type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { type DynamoTable, openDynamo, prepareTable } from "../../src/entry/dynamodb.ts";
 import { type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";

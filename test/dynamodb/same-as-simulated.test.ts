@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { StoreRefused } from "../../src/adapters/dynamodb/errors.ts";
 import { DynamoItems } from "../../src/adapters/dynamodb/items.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { CALL, tableAt, update } from "../../src/testing/conditional-kit.ts";
-import { samePaged } from "../../src/testing/contract-kit.ts";
 import { atDepth, firstSeed } from "../depth.ts";
+import { CALL, tableAt, update } from "../kit/conditional-kit.ts";
+import { samePaged } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { type Step, stories } from "./item-stories.ts";
 

@@ -4,8 +4,8 @@ import { configKey } from "../../src/adapters/dynamodb/schema.ts";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { readVersion } from "../../src/adapters/dynamodb/version.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { T0 } from "../../src/testing/contract-kit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { T0 } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 

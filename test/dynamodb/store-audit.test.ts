@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { auditIndexKeys, auditKey } from "../../src/adapters/dynamodb/schema.ts";
-import type { AuditEvent } from "../../src/domain/audit.ts";
-import { ValidationError } from "../../src/domain/errors.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { allPages, T0 } from "../../src/testing/contract-kit.ts";
+import type { AuditEvent } from "../../src/domain/config/audit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { ValidationError } from "../../src/domain/names/errors.ts";
+import { allPages, T0 } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, S } from "./store-kit.ts";
 

@@ -8,13 +8,13 @@ import {
   resourceRegistryKey,
 } from "../../src/adapters/dynamodb/schema.ts";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { ConfigScope } from "../../src/domain/config.ts";
-import { RateLimiterUnavailable, VersionError } from "../../src/domain/errors.ts";
-import { Limit } from "../../src/domain/limit.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { ConfigScope } from "../../src/domain/config/config.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { RateLimiterUnavailable, VersionError } from "../../src/domain/names/errors.ts";
 import { SPARE_S } from "../../src/protocol/item/ttl.ts";
-import { claim, Kinds, T0 } from "../../src/testing/contract-kit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { claim, Kinds, T0 } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, N, newGround, optionsFor, S, withoutKeys } from "./store-kit.ts";
 

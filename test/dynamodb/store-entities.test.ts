@@ -9,10 +9,10 @@ import {
   usageIndexKeys,
   usageKey,
 } from "../../src/adapters/dynamodb/schema.ts";
-import { newEntity } from "../../src/domain/entity.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { allPages, claim, T0, type TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { newEntity } from "../../src/domain/config/entity.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import { atDepth } from "../depth.ts";
+import { allPages, claim, T0, type TestedNamespace } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, cutOffAfter, type Ground, N, newGround, S, withoutKeys } from "./store-kit.ts";
 

@@ -10,9 +10,9 @@ import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
-import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
+import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { TestedNamespace } from "../kit/contract-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 
 const calendar = createCalendar();

@@ -7,8 +7,8 @@ import {
   provisionerKey,
   systemPk,
 } from "../../src/adapters/dynamodb/schema.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { allPages, claim, T0, type TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { allPages, claim, T0, type TestedNamespace } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, N, newGround, S, withoutKeys } from "./store-kit.ts";
 

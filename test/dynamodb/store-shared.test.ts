@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import { entityKey, itemPlace, itemTableKey, usageIndexKeys, usageKey } from "../../src/adapters/dynamodb/schema.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { neverCharged } from "../../src/engine/never-charged.ts";
-import { claim, T0 } from "../../src/testing/contract-kit.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { neverCharged } from "../../src/engine/limiter/never-charged.ts";
+import { claim, T0 } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { type Ground, N, newGround, S } from "./store-kit.ts";
 

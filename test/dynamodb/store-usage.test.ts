@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isoSeconds, usageIndexKeys, usageKey } from "../../src/adapters/dynamodb/schema.ts";
-import type { UsageWindow } from "../../src/domain/usage.ts";
+import type { UsageWindow } from "../../src/domain/charge/usage.ts";
 import type { UsageQuery } from "../../src/ports/usage-store.ts";
-import { allPages, samePaged } from "../../src/testing/contract-kit.ts";
+import { allPages, samePaged } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { type Ground, N, newGround, S } from "./store-kit.ts";
 

@@ -7,9 +7,9 @@ import { createTable, deleteTable, prepareTable } from "../../src/adapters/dynam
 import { raiseClientMin, readVersion } from "../../src/adapters/dynamodb/version.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import { ExistsError, NotFoundError, VersionError } from "../../src/domain/errors.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { claim, T0 } from "../../src/testing/contract-kit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { ExistsError, NotFoundError, VersionError } from "../../src/domain/names/errors.ts";
+import { claim, T0 } from "../kit/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { type Ground, newGround, optionsFor, recordsOn, S } from "./store-kit.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createTable, deleteTable } from "../../src/adapters/dynamodb/table.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
-import { ExistsError } from "../../src/domain/errors.ts";
+import { ExistsError } from "../../src/domain/names/errors.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 
 await describeDynamo("the table", (dynamodb) => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { claim, HOUR_MS, TestedNamespace } from "../../src/testing/contract-kit.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { claim, HOUR_MS, TestedNamespace } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 import { Meter } from "./units.ts";

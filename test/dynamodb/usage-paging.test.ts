@@ -4,10 +4,10 @@ import { itemPlace, itemTableKey, usageStateKey } from "../../src/adapters/dynam
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { putClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
 import { UsedResources } from "../../src/adapters/dynamodb/usage-resources.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { UsageQuery } from "../../src/ports/usage-store.ts";
-import { TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { atDepth } from "../depth.ts";
+import { TestedNamespace } from "../kit/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { N, newGround, optionsFor, S } from "./store-kit.ts";
 import { Meter, type Units } from "./units.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
-import { MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { MINUTE_MS, SECOND_MS } from "../kit/contract-kit.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // What ours writes on an item, in the original's hands; and the reasons for what ours takes care to write.

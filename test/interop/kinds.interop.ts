@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kit/contract-kit.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Calendar quotas, soft limits, disabled and bypassed buckets, windows; and what ours will not do on a shared table.

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
-import { MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { MINUTE_MS, SECOND_MS } from "../kit/contract-kit.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Limits that either changes on a live bucket that both write.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { ScheduleEntry } from "../../src/domain/schedule.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
 import { type OriginalCall, OriginalError, type OriginalProcess } from "./original-process.ts";
 
 /** What to take, in our words. */

@@ -4,7 +4,7 @@ import { type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { clockFrom } from "../../src/adapters/system/clock.ts";
 import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { RateLimiter } from "../../src/entry/index.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kit/contract-kit.ts";
 import {
   cutsWithoutRebase,
   givesBackUnmarked,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../kit/contract-kit.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Buckets that the original has split. It does so when an item is written too often; here it is told to.

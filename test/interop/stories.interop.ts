@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit, type RateLimiter } from "../../src/entry/index.ts";
-import { DAY_MS, HOUR_MS } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { DAY_MS, HOUR_MS } from "../kit/contract-kit.ts";
 import { ADA, ask, Shared } from "./kit.ts";
 import type { Original } from "./original.ts";
 import { OriginalError } from "./original-process.ts";

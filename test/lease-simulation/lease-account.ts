@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "../../src/domain/lease-record.ts";
+import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
 import { BucketBalance, type StoredShard } from "../simulation/bucket-balance.ts";
 import type { LeaseGround } from "./lease-grounds.ts";
 import type { Lot } from "./lease-journal.ts";

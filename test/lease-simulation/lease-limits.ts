@@ -1,4 +1,4 @@
-import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 

@@ -1,4 +1,4 @@
-import { isSlotPin, type QuotaPin, quotaPinOf, type Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type QuotaPin, quotaPinOf, type Ticket } from "../../src/domain/bucket/give-back.ts";
 import type { BucketStore, CallContext, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Charged, LeaseChange } from "../../src/ports/lease-change.ts";

@@ -1,6 +1,6 @@
-import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
-import type { LeaseRecord } from "../../src/domain/lease-record.ts";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";

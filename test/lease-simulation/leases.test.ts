@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
-import type { LeaseRecord } from "../../src/domain/lease-record.ts";
+import { PLAIN_TICKET } from "../../src/domain/bucket/give-back.ts";
+import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
 import type { LeaseChange } from "../../src/ports/lease-change.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { LimiterError } from "../../src/entry/index.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
 import type { Answered, StoredLeases } from "../../src/leases/stored-leases.ts";

@@ -1,7 +1,7 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { isSlotPin, pinOf } from "../../src/domain/give-back.ts";
-import type { LeaseRecord } from "../../src/domain/lease-record.ts";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { isSlotPin, pinOf } from "../../src/domain/bucket/give-back.ts";
+import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { timeLeft } from "../../src/engine/plan.ts";
+import { timeLeft } from "../../src/engine/acquire/plan.ts";
 import { Limit, type OpenOptions, RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import { Limiter } from "../../src/engine/limiter.ts";
+import { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { CHANNELS, Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { prepare } from "../../src/entry/open.ts";

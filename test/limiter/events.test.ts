@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import type { Tokens } from "../../src/domain/amounts.ts";
+import type { Tokens } from "../../src/domain/charge/amounts.ts";
 import { CHANNELS, Limit, RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";

@@ -2,14 +2,14 @@ import type { TestContext } from "node:test";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { steadyMs } from "../../src/adapters/system/clock.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { OpenOptions } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { straightWorld } from "../../src/testing/straight-whole.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
+import { straightWorld } from "../kit/straight-whole.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { straightProcess } from "../straight/process.ts";
 

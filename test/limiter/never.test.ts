@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { EVERY_STORE } from "./every-store.ts";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit, RateLimiter, type Refusal } from "../../src/entry/index.ts";
-import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
-import type { ConditionalTable } from "../../src/testing/conditional-table.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { type ConditionalStore, conditionalWorld, openConditional } from "../kit/conditional-store.ts";
+import type { ConditionalTable } from "../kit/conditional-table.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 
 // A level that is not asked, because another one refuses, is looked at before anything is said of it. On stores that take all

@@ -3,12 +3,12 @@ import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts"
 import { openMemory } from "../../src/entry/memory.ts";
 import type { Batch, BatchReply, BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock, type SkewedClock } from "../../src/testing/simulated-clock.ts";
-import { straightWorld } from "../../src/testing/straight-whole.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
+import { straightWorld } from "../kit/straight-whole.ts";
 import { type Copies, faultyBatches } from "../straight/faulty-batches.ts";
 import { straightProcess } from "../straight/process.ts";
 

@@ -1,10 +1,10 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { BucketState } from "../../src/domain/bucket-state.ts";
-import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
-import { heldMilli } from "../../src/domain/holds.ts";
-import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
-import { rulesOf } from "../../src/domain/kinds/table.ts";
-import { withoutShadowed } from "../../src/domain/shadow.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import { heldMilli } from "../../src/domain/bucket/holds.ts";
+import { holdMsOf } from "../../src/domain/limits/kinds/concurrent.ts";
+import { rulesOf } from "../../src/domain/limits/kinds/table.ts";
+import { withoutShadowed } from "../../src/domain/limits/shadow.ts";
 import type { BucketStore, Claim, Held, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../../src/testing/overriding.ts";

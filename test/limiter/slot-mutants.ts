@@ -1,9 +1,9 @@
-import { isSlotPin, type PeriodPin, type Ticket } from "../../src/domain/give-back.ts";
-import type { LimitState } from "../../src/domain/limit-state.ts";
-import { Lease } from "../../src/engine/lease.ts";
-import { LeaseHolds } from "../../src/engine/lease-holds.ts";
-import { LeaseResource } from "../../src/engine/lease-resource.ts";
-import { Renewals } from "../../src/engine/renewals.ts";
+import { isSlotPin, type PeriodPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { LimitState } from "../../src/domain/bucket/limit-state.ts";
+import { Lease } from "../../src/engine/lease/lease.ts";
+import { LeaseHolds } from "../../src/engine/lease/lease-holds.ts";
+import { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
+import { Renewals } from "../../src/engine/lease/renewals.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { without } from "../simulation/code-mutants.ts";

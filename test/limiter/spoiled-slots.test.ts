@@ -30,13 +30,13 @@ const CHANGING = [
 
 const BUGS: Readonly<Record<string, SpoiledSlots>> = {
   "shadow slots that bound a hold": {
-    file: "src/domain/hold-time.ts",
+    file: "src/domain/bucket/hold-time.ts",
     from: "slotLimits(limits, take).filter(isHard)",
     to: "slotLimits(limits, take)",
     found: SHADOWS,
   },
   "shadow slots that can be lost": {
-    file: "src/engine/lease-holds.ts",
+    file: "src/engine/lease/lease-holds.ts",
     from: "return limit === undefined || isHard(limit);",
     to: "return true;",
     found: SHADOWS,
@@ -66,31 +66,31 @@ const BUGS: Readonly<Record<string, SpoiledSlots>> = {
     ],
   },
   "one lost limit that loses the others": {
-    file: "src/engine/lease-holds.ts",
+    file: "src/engine/lease/lease-holds.ts",
     from: "of slots(limits)) for",
     to: "of slots(undefined)) for",
     found: ["limiter/slots.test.ts", "slots of a .* limit that are lost lose no others"],
   },
   "one lost limit that loses the others, while limits change": {
-    file: "src/engine/lease-holds.ts",
+    file: "src/engine/lease/lease-holds.ts",
     from: "of slots(limits)) for",
     to: "of slots(undefined)) for",
     found: CHANGING,
   },
   "a signal that does not hear of slots that come later": {
-    file: "src/engine/lease.ts",
+    file: "src/engine/lease/lease.ts",
     from: "const holds = this.#holds();\n    if",
     to: "const holds = this.#holdsOfSlots();\n    if",
     found: CHANGING,
   },
   "a hold of the request that later slots forget": {
-    file: "src/engine/request.ts",
+    file: "src/engine/acquire/request.ts",
     from: "return demand.bypass || !hasSlotLimits(demand.set) ?",
     to: "return demand.bypass || hardSlotLimits(demand.set.limits, demand.take).length === 0 ?",
     found: HOLDS,
   },
   "a hold of the request that further resources forget": {
-    file: "src/engine/plan.ts",
+    file: "src/engine/acquire/plan.ts",
     from: "askedAs(demandsOf(consume, chain, rules, FURTHER), request)",
     to: "demandsOf(consume, chain, rules, FURTHER)",
     found: HOLDS,

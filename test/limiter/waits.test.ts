@@ -4,11 +4,11 @@ import { Limit, type Outcome, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { type ConditionalProcess, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { seeds } from "../depth.ts";
+import { type ConditionalProcess, conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 
 // Promptness: a request that waits, and fits, is granted within the attempt that is under way and one more.

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { kindOf } from "../../src/domain/kinds/table.ts";
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
-import { fullLimit, type LimitState } from "../../src/domain/limit-state.ts";
-import type { ScheduleEntry } from "../../src/domain/schedule.ts";
+import { fullLimit, type LimitState } from "../../src/domain/bucket/limit-state.ts";
+import { kindOf } from "../../src/domain/limits/kinds/table.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
+import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
 
 /** One for all properties: what it has worked out is remembered. */
 export const calendar = createCalendar();

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import type { Amount } from "../../src/domain/amounts.ts";
 import {
   acrossBoundaries,
   availableMilli,
@@ -10,10 +9,11 @@ import {
   debitFrom,
   findLimit,
   takeFrom,
-} from "../../src/domain/bucket-state.ts";
-import { giveBack, PLAIN_TICKET, type Ticket, ticketOf } from "../../src/domain/give-back.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
+} from "../../src/domain/bucket/bucket-state.ts";
+import { giveBack, PLAIN_TICKET, type Ticket, ticketOf } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import { at, calendar } from "./calendar-kit.ts";
 
 // Begin here: what time, takes, debits and give-backs do to the four kinds of limits, each number asked of src/domain.

@@ -1,5 +1,5 @@
 import type { TestContext } from "node:test";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { applyManifest, type Change, type PlanOptions, parseManifest, planManifest } from "../../src/entry/manifest.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import type { Store } from "../../src/ports/store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
+import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../../src/domain/names/errors.ts";
 import { Limit } from "../../src/entry/limits.ts";
 import { applyManifest, driftOf, exportManifest, parseManifest } from "../../src/entry/manifest.ts";
 import { apply, lines, opened, plan, STORES } from "./apply-kit.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { Limit } from "../../src/entry/limits.ts";
 import { applyManifest, driftOf, exportManifest } from "../../src/entry/manifest.ts";
 import type { Store } from "../../src/ports/store.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ConflictError, NotFoundError } from "../../src/domain/errors.ts";
-import { isSameValue, pieceKey } from "../../src/domain/piece.ts";
+import { isSameValue, pieceKey } from "../../src/domain/config/piece.ts";
+import { ConflictError, NotFoundError } from "../../src/domain/names/errors.ts";
 import { Limit } from "../../src/entry/limits.ts";
 import { driftOf, exportManifest, ManifestInvalid, parseManifest } from "../../src/entry/manifest.ts";
 import { cfnTemplateOf } from "../../src/manifest/cfn-template.ts";

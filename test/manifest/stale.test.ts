@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { Limit } from "../../src/entry/limits.ts";
 import { applyManifest, openPlan, type Plan, savePlan } from "../../src/entry/manifest.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";

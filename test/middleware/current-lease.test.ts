@@ -34,7 +34,7 @@ test("a runtime without AsyncLocalStorage runs the function, and knows no curren
   const program = `
     process.getBuiltinModule = undefined;
     globalThis.AsyncLocalStorage = undefined;
-    const { currentLease, withCurrentLease } = await import(${JSON.stringify(fileURLToPath(new URL("../../src/engine/current-lease.ts", import.meta.url)))});
+    const { currentLease, withCurrentLease } = await import(${JSON.stringify(fileURLToPath(new URL("../../src/engine/lease/current-lease.ts", import.meta.url)))});
     console.log(withCurrentLease({}, () => [currentLease() === undefined, 7].join()));
   `;
   assert.equal(

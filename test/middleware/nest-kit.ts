@@ -9,9 +9,9 @@ import { FastifyAdapter } from "@nestjs/platform-fastify";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { type ClosedRequest, type NestModuleOptions, RateLimitGuard, RateLimitModule } from "../../src/entry/nest.ts";
-import { T0 } from "../../src/testing/contract-kit.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { T0 } from "../kit/contract-kit.ts";
 
 /** What Nest runs on. */
 export const PLATFORMS = [

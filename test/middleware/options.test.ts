@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ValidationError } from "../../src/domain/errors.ts";
+import { ValidationError } from "../../src/domain/names/errors.ts";
 import { rateLimit as express } from "../../src/entry/express.ts";
 import { rateLimit as fetchLimit } from "../../src/entry/fetch.ts";
 import { rateLimit as hono } from "../../src/entry/hono.ts";

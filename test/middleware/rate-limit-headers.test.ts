@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { carryFields } from "../../src/domain/carried-fields.ts";
-import { RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
+import { carryFields } from "../../src/domain/names/carried-fields.ts";
+import { RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../../src/domain/names/errors.ts";
 import { type Acquiring, Limit, RateLimiter, rateLimitHeaders } from "../../src/entry/index.ts";
 
 const NOON_MS = Date.UTC(2026, 2, 15, 12);

@@ -5,8 +5,8 @@ import { PostgresBatches } from "../../src/adapters/postgres/batches.ts";
 import type { Connection } from "../../src/adapters/postgres/connection.ts";
 import { TAKE_FUNCTION } from "../../src/adapters/postgres/take-function.ts";
 import { levelMilli } from "../../src/bucket/level.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { epochAgeMaxMs } from "../../src/domain/limit-set.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { epochAgeMaxMs } from "../../src/domain/limits/limit-set.ts";
 import type {
   Batch,
   BatchClaim,
@@ -16,8 +16,8 @@ import type {
   StraightLevel,
 } from "../../src/ports/batch-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { StraightStore } from "../../src/testing/straight-store.ts";
 import { atDepth } from "../depth.ts";
+import { StraightStore } from "../kit/straight-store.ts";
 import { openSchema } from "./kit.ts";
 import { describePostgres } from "./postgres.ts";
 

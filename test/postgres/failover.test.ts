@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import { Limit, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "../cli/in-process.ts";
 import { describeServers, newSchema } from "./postgres.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import type { BucketStore, Claim } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { bucketsOn } from "../straight/same-as-memory.ts";

@@ -4,7 +4,7 @@ import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import pg from "pg";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { describeOn } from "../engines/describe-on.ts";
 import { newSchema } from "./postgres.ts";

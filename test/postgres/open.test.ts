@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
-import { ValidationError, VersionError } from "../../src/domain/errors.ts";
+import { ValidationError, VersionError } from "../../src/domain/names/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { describePostgres } from "./postgres.ts";
 

@@ -4,10 +4,10 @@ import pg from "pg";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { describeStore } from "../../src/testing/contract.ts";
-import type { OpenStore } from "../../src/testing/contract-kit.ts";
 import { here } from "../cli/in-process.ts";
 import { isDeep } from "../depth.ts";
+import { describeStore } from "../kit/contract.ts";
+import type { OpenStore } from "../kit/contract-kit.ts";
 import { describePgbouncer, SERVER_CONNECTIONS } from "./pgbouncer.ts";
 import { emptied } from "./record-kit.ts";
 

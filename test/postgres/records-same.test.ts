@@ -15,8 +15,8 @@ import type {
   RecordStore,
 } from "../../src/ports/record-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { RecordTable } from "../../src/testing/record-table.ts";
 import { atDepth, isDeep, seeds } from "../depth.ts";
+import { RecordTable } from "../kit/record-table.ts";
 import { describePostgres, newSchema } from "./postgres.ts";
 import { connectionOn, recordsOn } from "./record-kit.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, type TestContext, test } from "node:test";
 import { inspect } from "node:util";
 import pg from "pg";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import { Limit, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "../cli/in-process.ts";
 import { describePostgres } from "./postgres.ts";

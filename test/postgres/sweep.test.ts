@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import pg from "pg";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
-import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

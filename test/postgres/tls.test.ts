@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 import pg from "pg";
-import { LimiterError } from "../../src/domain/errors.ts";
+import { LimiterError } from "../../src/domain/names/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "../cli/in-process.ts";
 import { describeServers, newSchema } from "./postgres.ts";

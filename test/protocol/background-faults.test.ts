@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import diagnostics from "node:diagnostics_channel";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { CHANNELS, type DegradedEvent, ItemUnreadable, Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { ItemStore, TransactionAnswer } from "../../src/ports/item-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";

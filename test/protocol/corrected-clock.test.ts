@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { DisciplinedClock } from "../../src/clock/disciplined-clock.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 
 // A process hears the server's time with the first answer, and its clock may be corrected by hours in the middle of a request.

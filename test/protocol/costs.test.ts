@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { claim, DAY_MS, HOUR_MS, kinds, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { claim, DAY_MS, HOUR_MS, kinds, SECOND_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

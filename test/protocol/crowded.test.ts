@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { amountsOf, claim, HOUR_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { amountsOf, claim, HOUR_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

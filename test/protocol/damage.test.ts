@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { ItemUnreadable, type LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import type { Item, ItemKey, ItemValue } from "../../src/ports/item-store.ts";
 import { atDepth } from "../depth.ts";

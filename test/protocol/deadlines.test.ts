@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import type { ItemCall, ItemStore } from "../../src/ports/item-store.ts";
-import { claim, kinds, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";
 

@@ -6,8 +6,8 @@ import { namesOf, RF, TTL, UH } from "../../src/protocol/item/attributes.ts";
 import { createForm } from "../../src/protocol/take/create.ts";
 import { formFor } from "../../src/protocol/take/forms.ts";
 import { type Intent, NO_USAGE } from "../../src/protocol/take/intent.ts";
-import type { ConditionalProcess } from "../../src/testing/conditional-store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import type { ConditionalProcess } from "../kit/conditional-store.ts";
 import { ENV, imageOf } from "./kit.ts";
 
 // Clients that lack one rule of the protocol each. Most are the client as it is, with its writes changed on their way to the

@@ -1,6 +1,6 @@
 import { refilledMilli } from "../../src/bucket/level.ts";
-import type { Amount } from "../../src/domain/amounts.ts";
-import { type BucketState, findLimit } from "../../src/domain/bucket-state.ts";
+import { type BucketState, findLimit } from "../../src/domain/bucket/bucket-state.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { ConfigReadings } from "../../src/protocol/config/config-readings.ts";

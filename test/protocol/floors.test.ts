@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { claim, kinds, T0 } from "../../src/testing/contract-kit.ts";
+import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { Cluster } from "./kit.ts";
 
 // A floor is one of the whole bucket: what one of its shards holds says nothing of it.

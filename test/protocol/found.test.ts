@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { numberOfInstant } from "../../src/domain/change-number.ts";
-import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
-import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { PLAIN_TICKET } from "../../src/domain/bucket/give-back.ts";
+import { numberOfInstant } from "../../src/domain/config/change-number.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
+import { limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { Item } from "../../src/ports/item-store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
 import { SHARED } from "../../src/protocol/shared/dialect.ts";
-import { claim, HOUR_MS, MINUTE_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { claim, HOUR_MS, MINUTE_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Ticket } from "../../src/domain/give-back.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { storedTicket, ticketFrom } from "../../src/domain/stored-ticket.ts";
+import type { Ticket } from "../../src/domain/bucket/give-back.ts";
+import { storedTicket, ticketFrom } from "../../src/domain/lease/stored-ticket.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemAnswer } from "../../src/ports/item-store.ts";
-import { amountsOf, claim, DAY_MS, HOUR_MS, MINUTE_MS, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { amountsOf, claim, DAY_MS, HOUR_MS, MINUTE_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { CALL, update } from "../../src/testing/conditional-kit.ts";
-import { claim, kinds, T0 } from "../../src/testing/contract-kit.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { CALL, update } from "../kit/conditional-kit.ts";
+import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

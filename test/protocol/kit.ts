@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { assembled, type BucketState } from "../../src/domain/bucket-state.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
-import type { LimitState } from "../../src/domain/limit-state.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { assembled, type BucketState } from "../../src/domain/bucket/bucket-state.ts";
+import type { LimitState } from "../../src/domain/bucket/limit-state.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { Item, ItemKey, ItemValue } from "../../src/ports/item-store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";
@@ -12,16 +12,16 @@ import { type Image, readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../../src/protocol/item/dialect.ts";
 import { newItem } from "../../src/protocol/item/encode-item.ts";
 import type { Env } from "../../src/protocol/take/intent.ts";
-import type { ConditionalLine } from "../../src/testing/conditional-line.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import type { ConditionalLine } from "../kit/conditional-line.ts";
 import {
   type ConditionalProcess,
   type ConditionalStore,
   conditionalWorld,
   openConditional,
-} from "../../src/testing/conditional-store.ts";
-import { T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
-import { SeededRandom } from "../../src/testing/random.ts";
-import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+} from "../kit/conditional-store.ts";
+import { T0, TestedNamespace } from "../kit/contract-kit.ts";
 import { anyLimit, anyState, calendar, ODD_NUMBERS } from "../limits/kind-arbitraries.ts";
 
 export const ENV: Env = {

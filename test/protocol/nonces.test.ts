@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
 import type { ItemAnswer, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { BN, namesOf } from "../../src/protocol/item/attributes.ts";
-import { claim, kinds, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";
 

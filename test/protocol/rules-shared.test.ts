@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Limit } from "../../src/domain/limit.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { SHARED } from "../../src/protocol/shared/dialect.ts";
-import type { LineOptions } from "../../src/testing/conditional-line.ts";
-import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
+import type { LineOptions } from "../kit/conditional-line.ts";
+import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { OriginalClient } from "../simulation/original-client.ts";
 import type { Faulty } from "./faulty-clients.ts";

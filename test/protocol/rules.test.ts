@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
-import { claim, DAY_MS, HOUR_MS, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { claim, DAY_MS, HOUR_MS, SECOND_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import {
   bindsOnlyTakenLimits,

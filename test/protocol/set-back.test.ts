@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
-import { claim, DAY_MS, HOUR_MS, T0 } from "../../src/testing/contract-kit.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
+import { claim, DAY_MS, HOUR_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";
 

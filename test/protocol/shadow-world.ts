@@ -1,14 +1,14 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { withoutShadowed } from "../../src/domain/shadow.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { withoutShadowed } from "../../src/domain/limits/shadow.ts";
 import type { Answer, Claim, TakenAnswer } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemStore, TracePart } from "../../src/ports/item-store.ts";
 import { namesOf, RF } from "../../src/protocol/item/attributes.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
-import type { AppliedChange, ConditionalTable } from "../../src/testing/conditional-table.ts";
-import { claim, T0, TestedNamespace } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
+import type { AppliedChange, ConditionalTable } from "../kit/conditional-table.ts";
+import { claim, T0, TestedNamespace } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { HardModel } from "../simulation/shadow-model.ts";
 

@@ -1,10 +1,10 @@
-import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Clause, Item, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { BN, namesOf, RF } from "../../src/protocol/item/attributes.ts";
-import { ConditionalLine } from "../../src/testing/conditional-line.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { ConditionalLine } from "../kit/conditional-line.ts";
 import { without as replacing } from "../simulation/code-mutants.ts";
 import type { Spoiled } from "./slot-world.ts";
 

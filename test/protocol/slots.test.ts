@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
-import { Limit } from "../../src/domain/limit.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
-import { amountsOf, claim, HOUR_MS, kinds, T0 } from "../../src/testing/contract-kit.ts";
+import { amountsOf, claim, HOUR_MS, kinds, T0 } from "../kit/contract-kit.ts";
 import { Cluster, type Process } from "./kit.ts";
 
 // At most N at once on conditional writes: what it costs, and what is particular to it there.

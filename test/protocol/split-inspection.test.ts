@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { T0 } from "../../src/testing/contract-kit.ts";
+import { T0 } from "../kit/contract-kit.ts";
 import { Cluster } from "./kit.ts";
 
 // What is told of a bucket in shards is what its shards hold together, each of them full at its own share.

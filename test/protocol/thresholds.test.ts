@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { freshBucket } from "../../src/domain/bucket-state.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
-import type { Crossed } from "../../src/domain/thresholds.ts";
+import { freshBucket } from "../../src/domain/bucket/bucket-state.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
+import type { Crossed } from "../../src/domain/limits/thresholds.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { UndecidedTakes } from "../../src/protocol/marks/mark.ts";
-import { claim, DAY_MS, kinds, MINUTE_MS, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import { claim, DAY_MS, kinds, MINUTE_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";
 

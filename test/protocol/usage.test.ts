@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Limit, limitMakers } from "../../src/domain/limit.ts";
-import type { UsageSnapshot } from "../../src/domain/usage.ts";
-import type { ConditionalProcess } from "../../src/testing/conditional-store.ts";
-import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../../src/testing/contract-kit.ts";
+import type { UsageSnapshot } from "../../src/domain/charge/usage.ts";
+import { Limit, limitMakers } from "../../src/domain/limits/limit.ts";
+import type { ConditionalProcess } from "../kit/conditional-store.ts";
+import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import {
   expiresWhenFull,

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AuditEvent } from "../../src/domain/audit.ts";
-import { newEntity } from "../../src/domain/entity.ts";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
+import type { AuditEvent } from "../../src/domain/config/audit.ts";
+import { newEntity } from "../../src/domain/config/entity.ts";
+import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import type { CommitReply, CountStore, RecordCommit, RecordStore } from "../../src/ports/record-store.ts";
-import { RecordTable } from "../../src/testing/record-table.ts";
+import { RecordTable } from "../kit/record-table.ts";
 import { openRecords } from "./without-takes.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -1,24 +1,24 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ensureDefault, RecordNamespaces } from "../../src/records/namespaces.ts";
 import { recordParts } from "../../src/records/parts.ts";
 import { NO_LEASES_BY_TAKES, recordScope } from "../../src/records/scope.ts";
-import { auditContract } from "../../src/testing/contract-audit.ts";
-import { configContract } from "../../src/testing/contract-config.ts";
-import { entityContract } from "../../src/testing/contract-entities.ts";
-import { type Suite, TestedNamespace } from "../../src/testing/contract-kit.ts";
-import { leaseContract } from "../../src/testing/contract-leases.ts";
-import { levelContract } from "../../src/testing/contract-levels.ts";
-import { manifestContract } from "../../src/testing/contract-manifests.ts";
-import { namespaceContract } from "../../src/testing/contract-namespaces.ts";
-import { planContract } from "../../src/testing/contract-plans.ts";
-import { policiesContract } from "../../src/testing/contract-policies.ts";
-import { refusalContract } from "../../src/testing/contract-refusals.ts";
-import { switchesContract } from "../../src/testing/contract-switches.ts";
+import { auditContract } from "../kit/contract-audit.ts";
+import { configContract } from "../kit/contract-config.ts";
+import { entityContract } from "../kit/contract-entities.ts";
+import { type Suite, TestedNamespace } from "../kit/contract-kit.ts";
+import { leaseContract } from "../kit/contract-leases.ts";
+import { levelContract } from "../kit/contract-levels.ts";
+import { manifestContract } from "../kit/contract-manifests.ts";
+import { namespaceContract } from "../kit/contract-namespaces.ts";
+import { planContract } from "../kit/contract-plans.ts";
+import { policiesContract } from "../kit/contract-policies.ts";
+import { refusalContract } from "../kit/contract-refusals.ts";
+import { switchesContract } from "../kit/contract-switches.ts";
 
 /** The ports of a store on records, without buckets. */
 export async function openRecords(store: RecordStore & CountStore, onBucket: () => void = () => {}): Promise<Store> {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
-import { inShadow } from "../../src/engine/shadow.ts";
+import { inShadow } from "../../src/engine/acquire/shadow.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { createService } from "../../src/entry/server.ts";

@@ -1,12 +1,12 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { SetOrigin } from "../../src/domain/limit-set.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, TracePart } from "../../src/ports/item-store.ts";
 import { DISABLED, namesOf, RF, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/item/attributes.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import { itemId } from "../../src/testing/conditional-write.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
+import { itemId } from "../kit/conditional-write.ts";
 import type { Journal } from "../simulation/journal.ts";
 import { PromiseRuns } from "./ledger.ts";
 import { limitProblems, madeProblems, splitProblems } from "./our-writes.ts";

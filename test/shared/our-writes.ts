@@ -1,8 +1,8 @@
-import type { Calendar } from "../../src/domain/calendar.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 import type { Item, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
 import {
   countIn,
   drippedMilli,

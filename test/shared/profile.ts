@@ -1,5 +1,5 @@
-import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { make } from "../simulation/original-kit.ts";
 

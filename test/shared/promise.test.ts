@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitSet } from "../../src/domain/limit-set.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import { SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import { amountsOf, HOUR_MS, MINUTE_MS } from "../../src/testing/contract-kit.ts";
+import { amountsOf, HOUR_MS, MINUTE_MS } from "../kit/contract-kit.ts";
 import { make } from "../simulation/original-kit.ts";
 import { admits, bucket, Together } from "./kit.ts";
 import { numberIn } from "./readings.ts";

@@ -1,8 +1,8 @@
 import { VirtualTime } from "../../bench/virtual-time.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { SHARED } from "../../src/protocol/shared/dialect.ts";
-import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "../limits/calendar-kit.ts";
 import { OriginalClient } from "../simulation/original-client.ts";
 import { bucket, MORNING_MS, make } from "../simulation/original-kit.ts";

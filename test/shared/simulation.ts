@@ -1,10 +1,10 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { namesOf, SHARD_COUNT, TTL, WCU } from "../../src/protocol/item/attributes.ts";
-import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { type ConditionalWorld, conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "../limits/calendar-kit.ts";
 import { SHARED_FAULTLESS, type SharedFaulty } from "../protocol/faulty-shared-clients.ts";
 import { Journal } from "../simulation/journal.ts";

@@ -1,5 +1,5 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 
 export type SharedAccess = "enforce" | "disabled";
 

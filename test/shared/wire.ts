@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../../src/domain/audit.ts";
+import type { AuditEvent } from "../../src/domain/config/audit.ts";
 import type { ItemCall, ItemKey, ItemStore, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 
 /** Whose client sent a write. */

@@ -1,7 +1,7 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { Journal } from "../simulation/journal.ts";
 import type { OriginalClient, OriginalLease } from "../simulation/original-client.ts";

@@ -1,8 +1,8 @@
-import { type BucketKey, bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import { measureOf } from "../../src/domain/measures.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import { type BucketKey, bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import { measureOf } from "../../src/domain/charge/measures.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import { ResourceDisabled, ValidationError } from "../../src/domain/names/errors.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import type { Client, Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
 import { Operation, runAs, shownKey } from "./operation.ts";

@@ -1,6 +1,6 @@
-import { ModelBucket } from "../../src/testing/model-bucket.ts";
-import type { StoredBucket } from "../../src/testing/model-stored.ts";
-import type { ModelPart } from "../../src/testing/model-terms.ts";
+import { ModelBucket } from "../kit/model-bucket.ts";
+import type { StoredBucket } from "../kit/model-stored.ts";
+import type { ModelPart } from "../kit/model-terms.ts";
 import { calendar } from "./calendar.ts";
 
 /** One shard of a bucket as it is stored. */

@@ -1,6 +1,6 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { PLAIN_TICKET } from "../../src/domain/bucket/give-back.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { CallContext, Claim, Held, Operation } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { BucketBalance } from "./bucket-balance.ts";

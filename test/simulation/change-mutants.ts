@@ -1,5 +1,5 @@
-import type { LimitState } from "../../src/domain/bucket-state.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
+import type { LimitState } from "../../src/domain/bucket/bucket-state.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { CurrentLimits } from "../../src/stored/current-limits.ts";
 import { without } from "./code-mutants.ts";

@@ -1,11 +1,16 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import { LimiterError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import { measureIn, measureOf, REQUESTS } from "../../src/domain/measures.ts";
-import type { Status } from "../../src/domain/status.ts";
-import { type Lease, partsOfLease } from "../../src/engine/lease.ts";
-import type { Refusal } from "../../src/engine/refusal.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import { measureIn, measureOf, REQUESTS } from "../../src/domain/charge/measures.ts";
+import type { Status } from "../../src/domain/charge/status.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import {
+  LimiterError,
+  RateLimiterUnavailable,
+  ResourceDisabled,
+  ValidationError,
+} from "../../src/domain/names/errors.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
+import { type Lease, partsOfLease } from "../../src/engine/lease/lease.ts";
+import type { Refusal } from "../../src/engine/refusal/refusal.ts";
 import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";

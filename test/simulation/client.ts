@@ -1,9 +1,9 @@
 import { systemDigest } from "../../src/adapters/system/digest.ts";
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { OnUnavailable } from "../../src/domain/config.ts";
-import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
-import { Limiter } from "../../src/engine/limiter.ts";
-import type { EngineDeps } from "../../src/engine/settings.ts";
+import type { LimitedBucket } from "../../src/domain/bucket/limited-bucket.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { OnUnavailable } from "../../src/domain/config/config.ts";
+import { Limiter } from "../../src/engine/limiter/limiter.ts";
+import type { EngineDeps } from "../../src/engine/limiter/settings.ts";
 import type {
   Answer,
   BucketStore,

@@ -1,9 +1,9 @@
-import { ConfigCache } from "../../src/engine/config-cache.ts";
-import { DenyMemory } from "../../src/engine/deny-memory.ts";
-import { LeaseResource } from "../../src/engine/lease-resource.ts";
-import { Planner } from "../../src/engine/planner.ts";
-import type { Taken } from "../../src/engine/store-client.ts";
-import { WaitingRoom } from "../../src/engine/waiting.ts";
+import { ConfigCache } from "../../src/engine/acquire/config-cache.ts";
+import { DenyMemory } from "../../src/engine/acquire/deny-memory.ts";
+import { Planner } from "../../src/engine/acquire/planner.ts";
+import type { Taken } from "../../src/engine/acquire/store-client.ts";
+import { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
+import { WaitingRoom } from "../../src/engine/outage/waiting.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { RecordConfig } from "../../src/records/config.ts";
 import type { Mutant } from "./mutants.ts";

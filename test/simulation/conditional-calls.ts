@@ -1,5 +1,5 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { Ticket } from "../../src/domain/give-back.ts";
+import type { Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type {
   BucketStore,
   Claim,
@@ -9,7 +9,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
-import type { ModelPins } from "../../src/testing/model-bucket.ts";
+import type { ModelPins } from "../kit/model-bucket.ts";
 import { GiveBackWatch } from "./conditional-conservation.ts";
 import { Deadlines } from "./conditional-deadlines.ts";
 import { type Lending, lent } from "./conditional-lending.ts";

@@ -1,10 +1,10 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { ConfigScope, LevelConfig } from "../../src/domain/config.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { ConfigScope, LevelConfig } from "../../src/domain/config/config.ts";
 import type { ConfigStore } from "../../src/ports/config-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import { VU } from "../../src/protocol/item/attributes.ts";
-import type { ConditionalWorld } from "../../src/testing/conditional-store.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
+import type { ConditionalWorld } from "../kit/conditional-store.ts";
 import type { Journal } from "./journal.ts";
 import { overriding } from "./port.ts";
 import type { Truth } from "./truth.ts";

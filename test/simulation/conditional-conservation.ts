@@ -1,6 +1,6 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { isSamePeriod } from "../../src/testing/model-period.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { isSamePeriod } from "../kit/model-period.ts";
 
 /**
  * One give-back, from when it is asked for until it is answered. What it brings may be cut off by a full shard only where the

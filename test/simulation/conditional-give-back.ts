@@ -1,9 +1,9 @@
-import type { Amount } from "../../src/domain/amounts.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import type { ModelLimit } from "../../src/testing/model.ts";
-import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
+import type { ModelLimit } from "../kit/model.ts";
+import type { ModelBucket, ModelPeriod } from "../kit/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 
 /** One amount that was given back to one shard. */

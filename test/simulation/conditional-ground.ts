@@ -1,13 +1,13 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { isShardKey } from "../../src/protocol/item/item-key.ts";
-import type { LineCall } from "../../src/testing/conditional-line.ts";
-import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import type { LineCall } from "../kit/conditional-line.ts";
+import { type ConditionalWorld, conditionalWorld, openConditional } from "../kit/conditional-store.ts";
 import { calendar } from "./calendar.ts";
 import type { Surroundings } from "./client.ts";
 import { ClientClock } from "./client-clock.ts";

@@ -1,9 +1,9 @@
-import type { Amount } from "../../src/domain/amounts.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/item/attributes.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { numbersUpTo } from "../../src/testing/model-origin.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { numbersUpTo } from "../kit/model-origin.ts";
 import type { Asked } from "./conditional-calls.ts";
 import { isOfSlots } from "./conditional-slots.ts";
 import { shownKey } from "./operation.ts";

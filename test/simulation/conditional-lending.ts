@@ -1,4 +1,4 @@
-import type { Amount } from "../../src/domain/amounts.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { CreditContext, Held, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { Process } from "./conditional-process.ts";

@@ -1,6 +1,6 @@
-import type { Calendar } from "../../src/domain/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
 import type { MachineClock } from "./connection.ts";
 
 /** What the simulation knows of one process. */

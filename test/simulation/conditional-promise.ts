@@ -1,8 +1,8 @@
-import type { Limit } from "../../src/domain/limit.ts";
-import type { ModelLimit } from "../../src/testing/model.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import type { ModelPeriod } from "../../src/testing/model-period.ts";
-import { inForceAt, shareOf } from "../../src/testing/model-terms.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { ModelLimit } from "../kit/model.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import type { ModelPeriod } from "../kit/model-period.ts";
+import { inForceAt, shareOf } from "../kit/model-terms.ts";
 import { calendar } from "./calendar.ts";
 import { PARTS, WindowRefill } from "./window-refill.ts";
 

@@ -1,17 +1,17 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
+import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { LW, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import { readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
 import { isShardKey } from "../../src/protocol/item/item-key.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import { itemId } from "../../src/testing/conditional-write.ts";
-import { ModelBucket } from "../../src/testing/model-bucket.ts";
-import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
+import { itemId } from "../kit/conditional-write.ts";
+import { ModelBucket } from "../kit/model-bucket.ts";
+import type { StoredBucket } from "../kit/model-stored.ts";
 import { ConditionalCalls } from "./conditional-calls.ts";
 import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
 import {

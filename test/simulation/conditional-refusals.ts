@@ -1,5 +1,5 @@
 import type { Answer, CallContext, Claim } from "../../src/ports/bucket-store.ts";
-import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { ModelBucket } from "../kit/model-bucket.ts";
 import { type Buckets, DRIFT, LATE_MAX_MS, type Process } from "./conditional-process.ts";
 import type { Journal } from "./journal.ts";
 import { shownKey } from "./operation.ts";

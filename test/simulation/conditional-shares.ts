@@ -1,9 +1,9 @@
-import type { Calendar } from "../../src/domain/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { ItemKey } from "../../src/ports/item-store.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { storedMilli } from "../../src/testing/model-stored.ts";
-import { inForceAt } from "../../src/testing/model-terms.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { storedMilli } from "../kit/model-stored.ts";
+import { inForceAt } from "../kit/model-terms.ts";
 import type { Owed } from "./conditional-promise.ts";
 import { cronIn, type ReadItem } from "./item-reader.ts";
 

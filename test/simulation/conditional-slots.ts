@@ -1,11 +1,11 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Answer, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { ModelSlots } from "../../src/testing/model-slots.ts";
-import type { StoredBucket } from "../../src/testing/model-stored.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { ModelSlots } from "../kit/model-slots.ts";
+import type { StoredBucket } from "../kit/model-stored.ts";
 import { calendar } from "./calendar.ts";
 import type { Asked, ConditionalCalls } from "./conditional-calls.ts";
 import type { Part } from "./conditional-item-rules.ts";

@@ -1,10 +1,10 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { UsageSnapshot } from "../../src/domain/usage.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { UsageSnapshot } from "../../src/domain/charge/usage.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
-import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import type { StoredBucket } from "../../src/testing/model-stored.ts";
+import type { AppliedChange } from "../kit/conditional-table.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import type { StoredBucket } from "../kit/model-stored.ts";
 import { overdrawnIn } from "./model-questions.ts";
 import type { CountedClaim } from "./operation.ts";
 import { UsageLedger } from "./usage-ledger.ts";

@@ -1,4 +1,4 @@
-import type { LevelConfig } from "../../src/domain/config.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { overriding } from "./port.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { MEMORY_RETENTION } from "../../src/domain/retention.ts";
+import { MEMORY_RETENTION } from "../../src/domain/config/retention.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

@@ -1,4 +1,4 @@
-import { WaitingRoom } from "../../src/engine/waiting.ts";
+import { WaitingRoom } from "../../src/engine/outage/waiting.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
 import { without } from "./code-mutants.ts";
 import { inBuckets, type Mutant } from "./mutants.ts";

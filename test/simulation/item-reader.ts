@@ -1,10 +1,10 @@
-import type { Calendar } from "../../src/domain/calendar.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { ScheduleEntry } from "../../src/domain/schedule.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
 import type { Item, ItemKey } from "../../src/ports/item-store.ts";
-import type { StoredSlice } from "../../src/testing/model-holds.ts";
-import type { StoredBucket, StoredLimit } from "../../src/testing/model-stored.ts";
-import { inForceAt, shareOf, windowChangeAfter } from "../../src/testing/model-terms.ts";
+import type { StoredSlice } from "../kit/model-holds.ts";
+import type { StoredBucket, StoredLimit } from "../kit/model-stored.ts";
+import { inForceAt, shareOf, windowChangeAfter } from "../kit/model-terms.ts";
 import type { Rule } from "./promised-limit.ts";
 
 // What an item says, read by its attributes alone and not by the code that wrote it (docs/protocol.md names them).

@@ -1,4 +1,4 @@
-import type { SetOrigin } from "../../src/domain/limit-set.ts";
+import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
 
 /** What happened, step by step, and what should not have. Only the last steps are kept. */
 export class Journal {

@@ -1,5 +1,5 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketState, LimitState } from "../../src/domain/bucket-state.ts";
+import type { BucketState, LimitState } from "../../src/domain/bucket/bucket-state.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Answer, BucketStore, Claim, Operation, TakeContext } from "../../src/ports/bucket-store.ts";
 import { HOLDS_MORE, heldOf, inBuckets, inScope, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";

@@ -1,10 +1,10 @@
-import type { Tokens } from "../../src/domain/amounts.ts";
-import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import { ValidationError } from "../../src/domain/errors.ts";
-import { TOKENS_MAX } from "../../src/domain/limit.ts";
-import { measuresOf } from "../../src/domain/measures.ts";
-import type { Lease } from "../../src/engine/lease.ts";
-import type { LeaseResource } from "../../src/engine/lease-resource.ts";
+import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { Tokens } from "../../src/domain/charge/amounts.ts";
+import { measuresOf } from "../../src/domain/charge/measures.ts";
+import { TOKENS_MAX } from "../../src/domain/limits/limit.ts";
+import { ValidationError } from "../../src/domain/names/errors.ts";
+import type { Lease } from "../../src/engine/lease/lease.ts";
+import type { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
 import { checkAbove, isExpected, PENDING } from "./checks.ts";
 import type { Scene } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";

@@ -1,4 +1,4 @@
-import type { Limiter } from "../../src/engine/limiter.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { drawLimits, type Levels, type Profile, STRANGER } from "./profile.ts";
 import type { Scene, Story } from "./scene.ts";

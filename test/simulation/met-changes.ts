@@ -1,9 +1,9 @@
-import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import type { BucketState } from "../../src/domain/bucket-state.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import { limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
 import type { Journal } from "./journal.ts";
 import type { Truth } from "./truth.ts";
 import type { Since } from "./truth-levels.ts";

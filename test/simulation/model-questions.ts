@@ -1,8 +1,8 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { ModelLimit } from "../../src/testing/model.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.ts";
-import { floorOf } from "../../src/testing/model-terms.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { ModelLimit } from "../kit/model.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { type StoredBucket, storedMilli } from "../kit/model-stored.ts";
+import { floorOf } from "../kit/model-terms.ts";
 
 /** What kind of limit that is, for the tally. */
 export function kindIn(model: ModelBucket, name: string): string {

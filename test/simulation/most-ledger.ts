@@ -1,6 +1,6 @@
-import type { Limit } from "../../src/domain/limit.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { capacityMost } from "../../src/testing/model-terms.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { capacityMost } from "../kit/model-terms.ts";
 
 /** What one limit of a bucket goes by, and what was bought for it until its period ends. */
 interface Held {

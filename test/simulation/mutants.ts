@@ -1,7 +1,7 @@
-import type { BucketState } from "../../src/domain/bucket-state.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
-import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
-import type { LimitSet, SetOrigin } from "../../src/domain/limit-set.ts";
+import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
+import type { LimitSet, SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { Answer, BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Amount } from "../../src/domain/amounts.ts";
-import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import { isSlotPin, type Ticket } from "../../src/domain/give-back.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { Lease } from "../../src/engine/lease.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import { isSlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
+import type { Lease } from "../../src/engine/lease/lease.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { MachineClock } from "./connection.ts";
 import { PassedBy } from "./passed-by.ts";

@@ -1,9 +1,9 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { DISABLED, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import { outcomeOf } from "../../src/testing/conditional-write.ts";
+import { outcomeOf } from "../kit/conditional-write.ts";
 import { emptyGrants, type Grants, NO_GRANTS, planGrants, repairCreated } from "./original-grants.ts";
 import { OriginalLease } from "./original-lease.ts";
 import { OriginalLine } from "./original-line.ts";

@@ -1,11 +1,11 @@
-import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Item, ItemStore, ItemValue } from "../../src/ports/item-store.ts";
 import { SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import type { LineOptions } from "../../src/testing/conditional-line.ts";
-import { ConditionalTable } from "../../src/testing/conditional-table.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import type { LineOptions } from "../kit/conditional-line.ts";
+import { ConditionalTable } from "../kit/conditional-table.ts";
 import { calendar } from "../limits/calendar-kit.ts";
 import { OriginalClient, type OriginalLease, type OriginalOptions } from "./original-client.ts";
 

@@ -1,4 +1,4 @@
-import { RateLimiterUnavailable } from "../../src/domain/errors.ts";
+import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 
 /** What became of a write. `contended`: transactions were in the way, again and again. */

@@ -1,7 +1,7 @@
-import type { Calendar } from "../../src/domain/calendar.ts";
-import { type Limit, termsOf } from "../../src/domain/limit.ts";
-import { TZ_DEFAULT } from "../../src/domain/schedule.ts";
-import { encodeReset, encodeSchedule } from "../../src/domain/schedule-grammar.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import { type Limit, termsOf } from "../../src/domain/limits/limit.ts";
+import { TZ_DEFAULT } from "../../src/domain/limits/schedule.ts";
+import { encodeReset, encodeSchedule } from "../../src/domain/limits/schedule-grammar.ts";
 import type { Clause, Item, ItemKey, ItemValue, ItemWrite } from "../../src/ports/item-store.ts";
 import { namesOf, RSCHED, SCHED, SCHED_TZ, WCU } from "../../src/protocol/item/attributes.ts";
 import { lastEdgeMs, nextEdgeMs } from "./original-terms.ts";

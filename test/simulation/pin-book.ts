@@ -1,6 +1,6 @@
-import { isSlotPin, type PeriodPin, PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
-import { storedTicket } from "../../src/domain/stored-ticket.ts";
-import type { ModelPeriod, ModelPins } from "../../src/testing/model-bucket.ts";
+import { isSlotPin, type PeriodPin, PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import { storedTicket } from "../../src/domain/lease/stored-ticket.ts";
+import type { ModelPeriod, ModelPins } from "../kit/model-bucket.ts";
 
 /** In which period of a limit something was taken, as the model has it. */
 export interface Pinned {

@@ -1,5 +1,5 @@
-import { checkLimits, type Limit, limitMakers } from "../../src/domain/limit.ts";
-import type { ScheduleEntry } from "../../src/domain/schedule.ts";
+import { checkLimits, type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
+import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
 

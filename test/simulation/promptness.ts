@@ -1,7 +1,7 @@
-import { measureOf } from "../../src/domain/measures.ts";
-import type { Lease } from "../../src/engine/lease.ts";
-import type { Outcome } from "../../src/engine/outcome.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import { measureOf } from "../../src/domain/charge/measures.ts";
+import type { Outcome } from "../../src/engine/acquire/outcome.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
+import type { Lease } from "../../src/engine/lease/lease.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { checkUntouched } from "./checks.ts";
 import type { Scene, Story } from "./scene.ts";

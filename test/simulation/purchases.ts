@@ -1,4 +1,4 @@
-import type { Amount } from "../../src/domain/amounts.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { OperationReply, Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 
 const KEPT_MS = 3 * 24 * 3_600_000;

@@ -1,8 +1,8 @@
-import { LEVELS_MAX } from "../../src/domain/entity.ts";
-import { LimiterError, ValidationError } from "../../src/domain/errors.ts";
-import { isHard, type Limit } from "../../src/domain/limit.ts";
-import { measureOf } from "../../src/domain/measures.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import { measureOf } from "../../src/domain/charge/measures.ts";
+import { LEVELS_MAX } from "../../src/domain/config/entity.ts";
+import { isHard, type Limit } from "../../src/domain/limits/limit.ts";
+import { LimiterError, ValidationError } from "../../src/domain/names/errors.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { Client, Surroundings } from "./client.ts";
 import { changePlans, changeTotals, lookAtTotals } from "./level-stories.ts";

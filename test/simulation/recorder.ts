@@ -1,12 +1,12 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import type { BucketState } from "../../src/domain/bucket-state.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
-import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
-import type { SetOrigin } from "../../src/domain/limit-set.ts";
-import type { LimitedBucket } from "../../src/domain/limited-bucket.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { LimitedBucket } from "../../src/domain/bucket/limited-bucket.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type {
   Answer,
   BucketStore,
@@ -25,9 +25,9 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
-import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
-import { isSamePeriod } from "../../src/testing/model-period.ts";
-import { takenOf } from "../../src/testing/model-shadow.ts";
+import { ModelBucket, type ModelPeriod, type ModelPins } from "../kit/model-bucket.ts";
+import { isSamePeriod } from "../kit/model-period.ts";
+import { takenOf } from "../kit/model-shadow.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";

@@ -1,4 +1,4 @@
-import { limitMakers } from "../../src/domain/limit.ts";
+import { limitMakers } from "../../src/domain/limits/limit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
 import { type Profile, QUIET, zoneOf } from "./profile.ts";

@@ -1,4 +1,4 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Scene, Story } from "./scene.ts";
 import { holdLeaseWhile } from "./stories.ts";
 

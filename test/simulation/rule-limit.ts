@@ -1,4 +1,4 @@
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import { calendar } from "./calendar.ts";
 import type { Rule } from "./promised-limit.ts";
 

@@ -1,6 +1,6 @@
-import { bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import { type Lease, partsOfLease } from "../../src/engine/lease.ts";
-import type { Refusal } from "../../src/engine/refusal.ts";
+import { bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import { type Lease, partsOfLease } from "../../src/engine/lease/lease.ts";
+import type { Refusal } from "../../src/engine/refusal/refusal.ts";
 import type { Journal } from "./journal.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Scene } from "./scene.ts";

@@ -1,7 +1,7 @@
-import type { Amount } from "../../src/domain/amounts.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Item, TracePart, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";
-import { takenOf } from "../../src/testing/model-shadow.ts";
+import { takenOf } from "../kit/model-shadow.ts";
 import type { ReadItem } from "./item-reader.ts";
 
 /** A part of a write with what passed by shadows apart from what was taken. */

@@ -1,5 +1,5 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import { EventPublisher } from "../../src/engine/event-publisher.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import { EventPublisher } from "../../src/engine/limiter/event-publisher.ts";
 import type { Claim, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Clause, ItemStore, ItemWrite, TracePart } from "../../src/ports/item-store.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";

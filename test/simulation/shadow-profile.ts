@@ -1,4 +1,4 @@
-import { checkLimits, type Limit } from "../../src/domain/limit.ts";
+import { checkLimits, type Limit } from "../../src/domain/limits/limit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
 import { drawPalette, type Profile } from "./profile.ts";

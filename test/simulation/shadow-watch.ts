@@ -1,10 +1,10 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import type { Ticket } from "../../src/domain/give-back.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { shadowProblems, takenOf } from "../../src/testing/model-shadow.ts";
-import type { StoredBucket } from "../../src/testing/model-stored.ts";
+import type { ModelBucket } from "../kit/model-bucket.ts";
+import { shadowProblems, takenOf } from "../kit/model-shadow.ts";
+import type { StoredBucket } from "../kit/model-stored.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
 import { type Operation, shownKey } from "./operation.ts";

@@ -1,4 +1,4 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
 import { withTotals } from "./level-stories.ts";

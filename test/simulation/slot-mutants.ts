@@ -1,4 +1,4 @@
-import { holdMsOf } from "../../src/domain/kinds/concurrent.ts";
+import { holdMsOf } from "../../src/domain/limits/kinds/concurrent.ts";
 import type { BucketStore, Claim, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import { withBuckets } from "../limiter/slot-judge.ts";

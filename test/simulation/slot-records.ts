@@ -1,9 +1,9 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
-import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { CreditContext, Held, RenewReply } from "../../src/ports/bucket-store.ts";
-import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
-import { ModelSlots } from "../../src/testing/model-slots.ts";
+import type { ModelBucket, ModelPeriod } from "../kit/model-bucket.ts";
+import { ModelSlots } from "../kit/model-slots.ts";
 import type { Journal } from "./journal.ts";
 import type { UsageLedger } from "./usage-ledger.ts";
 

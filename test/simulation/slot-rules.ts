@@ -1,6 +1,6 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
-import type { StoredSlice } from "../../src/testing/model-holds.ts";
+import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { StoredSlice } from "../kit/model-holds.ts";
 
 // What holds of slots after every write that was applied (docs/protocol.md, "At most N at once"): what is free and what is held are all
 // there is, and for every instant at least as much is stored as is held until then by what holders were told.

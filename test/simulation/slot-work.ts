@@ -1,5 +1,5 @@
-import { RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
-import type { Lease } from "../../src/engine/lease.ts";
+import { RateLimiterUnavailable, ValidationError } from "../../src/domain/names/errors.ts";
+import type { Lease } from "../../src/engine/lease/lease.ts";
 import type { Scene } from "./scene.ts";
 
 // What is done with leases that hold slots, in worlds that have them.

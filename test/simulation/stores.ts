@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { calendar } from "./calendar.ts";

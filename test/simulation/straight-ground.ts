@@ -1,11 +1,11 @@
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { BucketSweep } from "../../src/straight/sweep.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { type StraightSite, straightWorld } from "../../src/testing/straight-whole.ts";
+import { type StraightSite, straightWorld } from "../kit/straight-whole.ts";
 import { type Copies, faultyBatches } from "../straight/faulty-batches.ts";
 import { straightProcess } from "../straight/process.ts";
 import { calendar } from "./calendar.ts";

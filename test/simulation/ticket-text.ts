@@ -1,5 +1,5 @@
-import type { Ticket } from "../../src/domain/give-back.ts";
-import { storedTicket, ticketFrom } from "../../src/domain/stored-ticket.ts";
+import type { Ticket } from "../../src/domain/bucket/give-back.ts";
+import { storedTicket, ticketFrom } from "../../src/domain/lease/stored-ticket.ts";
 
 /** A ticket as the record of a stored lease has it. */
 export function ticketText(ticket: Ticket): string {

@@ -1,5 +1,5 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
-import type { LevelConfig } from "../../src/domain/config.ts";
+import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { inBuckets, inScope, type StoreMutant } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";

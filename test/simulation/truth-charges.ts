@@ -1,6 +1,6 @@
-import { type Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
-import { capacityMost } from "../../src/testing/model-terms.ts";
+import { type Limit, TOKENS_MAX } from "../../src/domain/limits/limit.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
+import { capacityMost } from "../kit/model-terms.ts";
 import type { Version } from "./truth-levels.ts";
 
 // What a request is charged, worked out once more from the sentences of docs/promise.md.

@@ -1,6 +1,6 @@
-import type { Access, ConfigScope, LimitSource } from "../../src/domain/config.ts";
-import type { Entity } from "../../src/domain/entity.ts";
-import type { Limit } from "../../src/domain/limit.ts";
+import type { Access, ConfigScope, LimitSource } from "../../src/domain/config/config.ts";
+import type { Entity } from "../../src/domain/config/entity.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
 
 // What the levels of configuration give together, worked out once more from the sentences of docs/promise.md: nothing of the
 // code that decides it is used here.

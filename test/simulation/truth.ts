@@ -1,7 +1,7 @@
-import type { ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config.ts";
-import { type Entity, LEVELS_MAX } from "../../src/domain/entity.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
+import type { ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config/config.ts";
+import { type Entity, LEVELS_MAX } from "../../src/domain/config/entity.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { AskedBy } from "./most-ledger.ts";
 import { ToldSwitches } from "./told-switches.ts";

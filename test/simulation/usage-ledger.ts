@@ -1,6 +1,6 @@
-import type { Amount } from "../../src/domain/amounts.ts";
-import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
-import type { UsageSnapshot } from "../../src/domain/usage.ts";
+import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import type { UsageSnapshot } from "../../src/domain/charge/usage.ts";
 
 interface Hour {
   readonly entityId: string;

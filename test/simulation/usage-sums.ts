@@ -1,5 +1,5 @@
-import type { UsageSnapshot } from "../../src/domain/usage.ts";
-import type { Limiter } from "../../src/engine/limiter.ts";
+import type { UsageSnapshot } from "../../src/domain/charge/usage.ts";
+import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 
 /** From the beginning to the end of the calendar. */
 export const ALWAYS = { fromMs: 0, toMs: 8_000_000_000_000_000 } as const;

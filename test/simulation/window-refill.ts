@@ -1,5 +1,5 @@
-import type { Limit } from "../../src/domain/limit.ts";
-import { inForceAt, windowChangeAfter } from "../../src/testing/model-terms.ts";
+import type { Limit } from "../../src/domain/limits/limit.ts";
+import { inForceAt, windowChangeAfter } from "../kit/model-terms.ts";
 import { calendar } from "./calendar.ts";
 
 /** Divided by every refill period that the simulation draws, in ms: what drips is exact in these parts of a millitoken. */

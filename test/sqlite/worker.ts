@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { steadyMs } from "../../src/adapters/system/clock.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import { claim, context, kinds, NOON, oneTime } from "./temp-store.ts";
 
 // A process that takes one token after another from one bucket: FILE CAPACITY CALLERS. Waits for a message before it begins.

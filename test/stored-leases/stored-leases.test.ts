@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { LeaseRecord } from "../../src/domain/lease-record.ts";
-import { leaseText } from "../../src/domain/stored-lease.ts";
-import { partsOf } from "../../src/engine/limiter-parts.ts";
-import { standingsIn } from "../../src/engine/refused.ts";
+import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
+import { leaseText } from "../../src/domain/lease/stored-lease.ts";
+import { partsOf } from "../../src/engine/limiter/limiter-parts.ts";
+import { standingsIn } from "../../src/engine/refusal/refused.ts";
 import {
   LeaseClosed,
   Limit,

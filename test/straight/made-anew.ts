@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, Claim } from "../../src/ports/bucket-store.ts";
 import { BucketSweep } from "../../src/straight/sweep.ts";

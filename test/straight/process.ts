@@ -1,12 +1,12 @@
 import { systemDigest } from "../../src/adapters/system/digest.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
+import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import { leaseForm } from "../../src/leases/draft-form.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock, Turns } from "../../src/ports/system.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { openStraight, type StraightSite } from "../../src/testing/straight-whole.ts";
+import { openStraight, type StraightSite } from "../kit/straight-whole.ts";
 
 /** After all that is ready to run has run, without leaving the turn of the event loop: it replays exactly. */
 const LATER: Turns = {

@@ -3,13 +3,18 @@ import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemDigest } from "../../src/adapters/system/digest.ts";
 import { systemTurns } from "../../src/adapters/system/turns.ts";
-import type { Amount } from "../../src/domain/amounts.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { acrossBoundaries, availableMilli, type BucketState, type LimitState } from "../../src/domain/bucket-state.ts";
-import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
-import { Limit } from "../../src/domain/limit.ts";
-import { limitSet } from "../../src/domain/limit-set.ts";
-import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import {
+  acrossBoundaries,
+  availableMilli,
+  type BucketState,
+  type LimitState,
+} from "../../src/domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET } from "../../src/domain/bucket/give-back.ts";
+import type { Amount } from "../../src/domain/charge/amounts.ts";
+import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
+import { limitSet } from "../../src/domain/limits/limit-set.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type {
   Answer,
@@ -22,8 +27,8 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { LaneParts } from "../../src/straight/lane.ts";
 import { StraightTakes } from "../../src/straight/takes.ts";
-import { Kinds } from "../../src/testing/contract-kit.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
+import { Kinds } from "../kit/contract-kit.ts";
 
 // Random calls on the buckets of a batch store and on those of memory, which works each out by `domain/`: the same answers, and the
 // same levels after each.

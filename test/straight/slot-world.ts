@@ -1,18 +1,18 @@
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import type { LimitState } from "../../src/domain/bucket-state.ts";
-import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/give-back.ts";
-import { heldMilli } from "../../src/domain/holds.ts";
-import { rulesOf } from "../../src/domain/kinds/table.ts";
-import { Limit } from "../../src/domain/limit.ts";
+import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import type { LimitState } from "../../src/domain/bucket/bucket-state.ts";
+import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
+import { heldMilli } from "../../src/domain/bucket/holds.ts";
+import { rulesOf } from "../../src/domain/limits/kinds/table.ts";
+import { Limit } from "../../src/domain/limits/limit.ts";
 import type { Batch, BatchReply, BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, Claim } from "../../src/ports/bucket-store.ts";
 import { recordOfRow } from "../../src/straight/row-codec.ts";
-import { claim, T0 } from "../../src/testing/contract-kit.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { idIn } from "../../src/testing/straight-batch.ts";
-import { straightWorld } from "../../src/testing/straight-whole.ts";
+import { claim, T0 } from "../kit/contract-kit.ts";
+import { idIn } from "../kit/straight-batch.ts";
+import { straightWorld } from "../kit/straight-whole.ts";
 import { type Copies, faultyBatches } from "./faulty-batches.ts";
 import { straightProcess } from "./process.ts";
 

@@ -56,7 +56,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   migrate: { folders: ["bucket", "domain", "ports", "clock", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
   server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   // Its types are those of the library; at run time it needs the errors and names of the domain, streams that are tracked, and `fetch`.
-  client: { folders: ["domain", "engine/track.ts"], packages: [], types: ["engine", "leases", "ports"] },
+  client: { folders: ["domain", "engine/lease/track.ts"], packages: [], types: ["engine", "leases", "ports"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   llm: { folders: ["domain", "ports", "engine", "middleware/degraded.ts"], packages: ["*"] },
   // The channels and the clock are handed to it.

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { AuditEvent } from "../../domain/audit.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 
 /**

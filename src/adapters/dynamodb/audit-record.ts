@@ -1,4 +1,4 @@
-import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import type { AuditAction, AuditEvent } from "../../domain/config/audit.ts";
 import { type Attributes, decodeJson, encodeJson, instantOf } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {

@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { AuditStore } from "../../ports/audit-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { AuditIds } from "./audit-id.ts";

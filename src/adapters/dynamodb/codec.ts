@@ -1,8 +1,8 @@
 import { countOfText } from "../../bucket/count.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import { VersionError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
-import { operatedOfText } from "../../domain/stored-amounts.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { operatedOfText } from "../../domain/lease/stored-amounts.ts";
+import { VersionError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { isReadAttribute } from "../../protocol/item/damage.ts";
 import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";

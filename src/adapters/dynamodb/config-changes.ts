@@ -1,6 +1,6 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import { auditIdOf, type ConfigScope } from "../../domain/config.ts";
-import type { ConfigChange, Conflict } from "../../domain/config-change.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import { auditIdOf, type ConfigScope } from "../../domain/config/config.ts";
+import type { ConfigChange, Conflict } from "../../domain/config/config-change.ts";
 import type { SetReply } from "../../ports/config-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";

@@ -1,20 +1,20 @@
-import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "../../domain/config.ts";
+import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "../../domain/config/config.ts";
 import {
   isSameVersion,
   type LimitsVersion,
   versionsFrom,
   versionsText,
   withVersion,
-} from "../../domain/config-versions.ts";
-import { VersionError } from "../../domain/errors.ts";
-import { given } from "../../domain/given.ts";
-import type { KindStored } from "../../domain/kinds/kind.ts";
-import { STORED, storedOf } from "../../domain/kinds/table.ts";
-import { type Limit, zoneOf } from "../../domain/limit.ts";
-import type { StoredValue } from "../../domain/limit-field.ts";
-import { COMMON_STORED, FIELDS_STORED } from "../../domain/limit-stored.ts";
-import { TZ_DEFAULT } from "../../domain/schedule.ts";
-import type { Decoded } from "../../domain/schedule-grammar.ts";
+} from "../../domain/config/config-versions.ts";
+import type { KindStored } from "../../domain/limits/kinds/kind.ts";
+import { STORED, storedOf } from "../../domain/limits/kinds/table.ts";
+import { type Limit, zoneOf } from "../../domain/limits/limit.ts";
+import type { StoredValue } from "../../domain/limits/limit-field.ts";
+import { COMMON_STORED, FIELDS_STORED } from "../../domain/limits/limit-stored.ts";
+import { TZ_DEFAULT } from "../../domain/limits/schedule.ts";
+import type { Decoded } from "../../domain/limits/schedule-grammar.ts";
+import { VersionError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
@@ -37,7 +37,7 @@ import { usageKeptDaysIn } from "./usage-kept.ts";
 /** Ours: the names of the limits in the order in which they were set. The original drops it; then they are sorted by name. */
 const LIMIT_ORDER = "limit_order";
 
-/** Ours: what the item said of limits over time (domain/config-versions.ts). The original drops it. */
+/** Ours: what the item said of limits over time (domain/config/config-versions.ts). The original drops it. */
 const LIMIT_HISTORY = "limit_history";
 
 /** What an item of configuration says; undefined where it says nothing. Throws a `VersionError` for one that is unreadable. */

@@ -1,5 +1,5 @@
-import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { Attributes } from "./codec.ts";
 import { decodeConfig } from "./config-codec.ts";
 import { isBeingDeleted } from "./entities-record.ts";

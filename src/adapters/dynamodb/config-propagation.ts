@@ -1,8 +1,8 @@
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import type { Access, ConfigScope, PolicyChange } from "../../domain/config.ts";
-import { LEVELS_MAX } from "../../domain/entity.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { Access, ConfigScope, PolicyChange } from "../../domain/config/config.ts";
+import { LEVELS_MAX } from "../../domain/config/entity.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { Propagation } from "../../protocol/config/propagate.ts";

@@ -1,8 +1,8 @@
-import { BoundedMap } from "../../domain/bounded-map.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config.ts";
-import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
-import { formerPlans } from "../../domain/plan-stints.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config/config.ts";
+import { resolveChanges, saidOver } from "../../domain/config/config-versions.ts";
+import { formerPlans } from "../../domain/config/plan-stints.ts";
+import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config/config-readings.ts";

@@ -1,7 +1,7 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import { refuseBeyondRatesShared } from "../../domain/beyond-rates.ts";
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { refuseCountsShared } from "../../domain/charge/shared-counts.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config/config.ts";
 import {
   type ConfigChange,
   type Conflict,
@@ -10,11 +10,11 @@ import {
   limitsDeleted,
   policyChanged,
   withoutLimits,
-} from "../../domain/config-change.ts";
-import { VersionError } from "../../domain/errors.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
-import { refuseCountsShared } from "../../domain/shared-counts.ts";
+} from "../../domain/config/config-change.ts";
+import { refuseUsageKeptDaysShared } from "../../domain/config/retention.ts";
+import { refuseBeyondRatesShared } from "../../domain/limits/beyond-rates.ts";
+import { VersionError } from "../../domain/names/errors.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";

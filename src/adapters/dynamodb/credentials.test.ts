@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import { type Credentials, CredentialsCache, type CredentialsProvider, defaultProvider } from "./credentials.ts";
 import { notInstalled } from "./transport-peer.ts";
 

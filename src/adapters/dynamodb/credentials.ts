@@ -1,4 +1,4 @@
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import { loadCredentialProviders } from "./transport-peer.ts";
 
 /** AWS credentials, as the AWS SDK has them. */

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
-import { ValidationError } from "../../domain/errors.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
 import { type EndpointChoice, resolveEndpoint } from "./endpoint.ts";
 
 /** Every region in the table of the AWS SDK, the ones of secret partitions and the pseudo-regions too. */

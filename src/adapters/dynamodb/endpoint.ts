@@ -1,4 +1,4 @@
-import { ValidationError } from "../../domain/errors.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
 
 export interface EndpointChoice {
   readonly region: string;

@@ -1,4 +1,4 @@
-import { type Hierarchy, LEVELS_MAX, type ParentProblem, parentProblem } from "../../domain/entity.ts";
+import { type Hierarchy, LEVELS_MAX, type ParentProblem, parentProblem } from "../../domain/config/entity.ts";
 import type { Attributes } from "./codec.ts";
 import { CHILD_LINK, CHILD_SEQ, entityOf, parentIn, standsBelow } from "./entities-record.ts";
 import { chunksOf, collected } from "./paging.ts";

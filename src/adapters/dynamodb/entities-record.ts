@@ -1,5 +1,5 @@
-import type { Entity } from "../../domain/entity.ts";
-import { type PlanStint, stintsFrom, stintsText, withStint } from "../../domain/plan-stints.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import { type PlanStint, stintsFrom, stintsText, withStint } from "../../domain/config/plan-stints.ts";
 import { type Attributes, decodeJson, instantOf, instantText } from "./codec.ts";
 import { all, type Condition, isStill, texts } from "./records-write.ts";
 import {
@@ -27,7 +27,7 @@ export const CHILD_SEQ = "kin";
 /** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
 export const DELETING = "deleting";
 
-/** Ours: the plans that the entity had over time (domain/plan-stints.ts). */
+/** Ours: the plans that the entity had over time (domain/config/plan-stints.ts). */
 const PLAN_HISTORY = "plan_history";
 
 /** An entity that is made now. `incarnation`: 16 hex digits, never twice. */

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { AttributeValue } from "./codec.ts";
 import { countConfigs, isCounted } from "./config-registry.ts";
 import { DELETING } from "./entities-record.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityChange, patched } from "../../domain/entity.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import { type Entity, type EntityChange, patched } from "../../domain/config/entity.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Random } from "../../ports/system.ts";
 import type { DynamoAudit } from "./audit.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LimiterError, NotFoundError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { DynamoAnswer } from "./client.ts";
 import { decodeItem } from "./codec.ts";
 import { itemAnswerOf, StoreRefused, transactionAnswerOf } from "./errors.ts";

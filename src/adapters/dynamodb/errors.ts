@@ -1,4 +1,4 @@
-import { LimiterError, NotFoundError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Item, ItemAnswer, TransactionAnswer, Undecided } from "../../ports/item-store.ts";
 import type { DynamoAnswer } from "./client.ts";
 import type { Attributes } from "./codec.ts";

@@ -1,4 +1,4 @@
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { entityPk, PK, SCHEMA_VERSION_ATTRIBUTE, SK, versionKey } from "./schema.ts";

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
 import type { ConfigReader } from "./config-reader.ts";
 import { isUnchanged } from "./entities-record.ts";

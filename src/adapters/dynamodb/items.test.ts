@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { NotFoundError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { NotFoundError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import type { DynamoAnswer, DynamoClient } from "./client.ts";
 import type { Attributes } from "./codec.ts";

@@ -1,8 +1,8 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import { RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import { RateLimiterUnavailable, ValidationError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { BucketOwner } from "../../ports/bucket-store.ts";
 import type {
   Item,

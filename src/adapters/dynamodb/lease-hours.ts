@@ -1,4 +1,4 @@
-import type { Namespace } from "../../domain/namespace.ts";
+import type { Namespace } from "../../domain/config/namespace.ts";
 import type { DueNamespace } from "../../ports/namespace-store.ts";
 import { namespaceOf } from "./namespaces-record.ts";
 import type { Records, WriteOnceReply } from "./records.ts";

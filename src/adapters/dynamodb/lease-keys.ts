@@ -1,6 +1,6 @@
 import { divCeil } from "../../bucket/integers.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { LEASE_REMEMBERED_MS } from "../../domain/lease-record.ts";
+import { LEASE_REMEMBERED_MS } from "../../domain/lease/lease-record.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark } from "../../ports/lease-write.ts";
 import { type Attributes, decodeNumber } from "./codec.ts";

@@ -1,8 +1,8 @@
 import { divCeil } from "../../bucket/integers.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
+import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease/lease-record.ts";
+import { leaseFrom, leaseText } from "../../domain/lease/stored-lease.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import type { Attributes } from "./codec.ts";

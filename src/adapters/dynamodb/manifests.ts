@@ -1,6 +1,6 @@
-import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { type OwnedPiece, type Piece, type PieceValue, pieceKey, pieceOfKey } from "../../domain/piece.ts";
+import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
+import { type OwnedPiece, type Piece, type PieceValue, pieceKey, pieceOfKey } from "../../domain/config/piece.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../../ports/manifest-store.ts";
 import { type Attributes, decodeNumber } from "./codec.ts";
 import { StoredConfigs } from "./config-listing.ts";

@@ -1,4 +1,4 @@
-import { type Namespace, type NamespaceStatus, namespaceNotActive } from "../../domain/namespace.ts";
+import { type Namespace, type NamespaceStatus, namespaceNotActive } from "../../domain/config/namespace.ts";
 import type { Clock } from "../../ports/system.ts";
 import { type Attributes, instantOf, instantText } from "./codec.ts";
 import { checkRecord, isStill, type RecordWrite, texts } from "./records-write.ts";

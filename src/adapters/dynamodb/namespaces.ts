@@ -1,7 +1,7 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import { ConflictError } from "../../domain/errors.ts";
-import type { Namespace } from "../../domain/namespace.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { Namespace } from "../../domain/config/namespace.ts";
+import { ConflictError } from "../../domain/names/errors.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ValidationError } from "../../domain/errors.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
 import { collected, cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 
 async function* upTo(count: number): AsyncGenerator<number> {

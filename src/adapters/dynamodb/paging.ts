@@ -1,6 +1,6 @@
-import { ValidationError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
-import type { Page } from "../../domain/paging.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
+import type { Page } from "../../domain/names/paging.ts";
 
 /**
  * A cursor is the place of the last item shown, so that a list goes on there whatever was added or removed meanwhile. To

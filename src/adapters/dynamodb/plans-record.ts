@@ -1,4 +1,4 @@
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/config/plan.ts";
 import { type Attributes, instantOf, instantText } from "./codec.ts";
 import { DELETING, isBeingDeleted, VERSION } from "./entities-record.ts";
 import type { Records } from "./records.ts";

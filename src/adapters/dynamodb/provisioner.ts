@@ -1,4 +1,4 @@
-import { type Piece, pieceIn, scopeOfPiece } from "../../domain/piece.ts";
+import { type Piece, pieceIn, scopeOfPiece } from "../../domain/config/piece.ts";
 import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
 import { all, isStill, missing, putRecord, type RecordWrite, texts } from "./records-write.ts";
 import { configResource, provisionerKey, systemIndexKeys } from "./schema.ts";

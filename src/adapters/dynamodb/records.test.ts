@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { DynamoAnswer, DynamoOperation } from "./client.ts";
 import { StoreRefused } from "./errors.ts";
 import { collected } from "./paging.ts";

@@ -1,4 +1,4 @@
-import { ConflictError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { ConflictError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import type { DynamoClient, DynamoOperation } from "./client.ts";
 import type { Attributes } from "./codec.ts";

@@ -1,6 +1,3 @@
-import { VersionError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
   BILLED_WRITE_EVERY_MS,
   compareRefusals,
@@ -11,8 +8,11 @@ import {
   refusalCursor,
   refusalKeyText,
   windowPosition,
-} from "../../domain/refusal-count.ts";
-import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+} from "../../domain/charge/refusal-count.ts";
+import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import { VersionError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
 import type { Attributes } from "./codec.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";

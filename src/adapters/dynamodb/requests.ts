@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { eventItem } from "./audit-record.ts";
 import type { DynamoOperation } from "./client.ts";

@@ -1,7 +1,7 @@
 // Names and units of the attributes of the table. Those of bucket items are the protocol's: millitokens and ms there, whole
 // tokens and seconds in configuration.
-import type { KindStored } from "../../domain/kinds/kind.ts";
-import { FIELDS_STORED, type FieldAttribute } from "../../domain/limit-stored.ts";
+import type { KindStored } from "../../domain/limits/kinds/kind.ts";
+import { FIELDS_STORED, type FieldAttribute } from "../../domain/limits/limit-stored.ts";
 
 export * from "../../protocol/item/attributes.ts";
 

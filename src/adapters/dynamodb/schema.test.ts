@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope } from "../../domain/config.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { ConfigScope } from "../../domain/config/config.ts";
 import * as schema from "./schema.ts";
 
 const NS = "k3jD9_aQ-1x";

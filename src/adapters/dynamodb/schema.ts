@@ -1,6 +1,6 @@
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope } from "../../domain/config.ts";
-import type { UsageWindow } from "../../domain/usage.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { UsageWindow } from "../../domain/charge/usage.ts";
+import type { ConfigScope } from "../../domain/config/config.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import {
   CHILDREN_INDEX,

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type TestContext, test } from "node:test";
 import { DynamoDBClient, type DynamoDBClientConfig } from "@aws-sdk/client-dynamodb";
 import { answer, closed, type Deferred, deferred, listening, serve, text } from "../../../test/engines/http-kit.ts";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { DynamoOperation } from "./client.ts";
 import { openSdkClient, type SdkClient, type SdkClientOptions } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";

@@ -1,5 +1,5 @@
-import { type ConfigScope, isTotal, type LimitsChange } from "../../domain/config.ts";
-import { ValidationError } from "../../domain/errors.ts";
+import { type ConfigScope, isTotal, type LimitsChange } from "../../domain/config/config.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
 
 /** On a table shared with the original: throws for limits that the original would not go by. */
 export function refuseLevelShared(scope: ConfigScope, { inherit, appliesTo }: LimitsChange): void {

@@ -1,5 +1,5 @@
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope } from "../../domain/config.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { ConfigScope } from "../../domain/config/config.ts";
 import { collected } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";

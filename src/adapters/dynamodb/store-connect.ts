@@ -1,6 +1,6 @@
 import { DisciplinedClock, type Stamp } from "../../clock/disciplined-clock.ts";
 import { type ServerTime, TRUSTED_CLOCK } from "../../clock/server-time.ts";
-import { LimiterError, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, ValidationError } from "../../domain/names/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";

@@ -1,6 +1,6 @@
 import type { ServerTime } from "../../clock/server-time.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { RateLimiterUnavailable, VersionError } from "../../domain/names/errors.ts";
 import type { BucketStore, Claim, TakeContext, TakeReply } from "../../ports/bucket-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";

@@ -1,5 +1,5 @@
-import { ConflictError, NotFoundError } from "../../domain/errors.ts";
-import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/namespace.ts";
+import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/config/namespace.ts";
+import { ConflictError, NotFoundError } from "../../domain/names/errors.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";

@@ -1,4 +1,4 @@
-import { ExistsError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { ExistsError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf } from "./errors.ts";

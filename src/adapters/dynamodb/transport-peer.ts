@@ -1,4 +1,4 @@
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 
 // Each import stands in a `try`: bundlers then take a package that is not installed for one that may be missing, where they would
 // otherwise fail, and take one that is installed into the bundle.

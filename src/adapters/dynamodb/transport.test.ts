@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { crc32 } from "node:zlib";
 import { answer, closed, deferred, listening, serve, text } from "../../../test/engines/http-kit.ts";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { DynamoClient } from "./client.ts";
 import { openTransport, type TransportOptions } from "./transport.ts";
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { buildConnector, Pool } from "undici";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
 import { type Credentials, CredentialsCache, type CredentialsProvider, defaultProvider } from "./credentials.ts";
 import { type Endpoint, resolveEndpoint } from "./endpoint.ts";

@@ -1,4 +1,4 @@
-import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { DynamoClient } from "./client.ts";
 import { RETRY } from "./retry-policy.ts";
 

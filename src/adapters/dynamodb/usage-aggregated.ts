@@ -1,4 +1,4 @@
-import { NotFoundError } from "../../domain/errors.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
 import type { RecordQuery, Records } from "./records.ts";

@@ -1,4 +1,4 @@
-import { bucketKey } from "../../domain/bucket-key.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { SheetItem, UsageOf } from "../../protocol/usage/usage-windows.ts";
 import { decodeItem } from "./codec.ts";
 import { inChunks, merged } from "./paging.ts";

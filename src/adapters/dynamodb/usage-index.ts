@@ -1,4 +1,4 @@
-import { bucketKey } from "../../domain/bucket-key.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import type { UsageOf } from "../../protocol/usage/usage-windows.ts";
 import { chunksOf, merged } from "./paging.ts";

@@ -1,4 +1,4 @@
-import { type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { type UsageWindow, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
 import { decodeItem } from "./codec.ts";

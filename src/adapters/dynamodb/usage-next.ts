@@ -1,4 +1,4 @@
-import { type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { type UsageWindow, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
 
 /**
  * The next window that may have something, noted while another is gone through: so nobody has to look for it, and the cursor of a

@@ -1,5 +1,5 @@
-import { bucketKey } from "../../domain/bucket-key.ts";
-import type { UsageSnapshot } from "../../domain/usage.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { UsageSnapshot } from "../../domain/charge/usage.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
 import { SHARDS_MAX } from "../../protocol/shards/split.ts";
 import { type ShardItem, type UsageOf, windowsInOrder } from "../../protocol/usage/usage-windows.ts";

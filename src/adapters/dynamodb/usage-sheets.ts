@@ -1,5 +1,5 @@
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage/usage-windows.ts";

@@ -1,6 +1,6 @@
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
-import { countersOf } from "../../domain/usage-counters.ts";
+import { type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/charge/usage.ts";
+import { countersOf } from "../../domain/charge/usage-counters.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { type Attributes, instantOf } from "./codec.ts";
 import { chunksOf, collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";

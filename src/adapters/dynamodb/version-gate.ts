@@ -1,8 +1,8 @@
-import { isBeyondRates } from "../../domain/beyond-rates.ts";
-import type { PolicyChange } from "../../domain/config.ts";
-import { VersionError } from "../../domain/errors.ts";
-import type { Limit } from "../../domain/limit.ts";
-import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
+import type { PolicyChange } from "../../domain/config/config.ts";
+import { isBeyondRates } from "../../domain/limits/beyond-rates.ts";
+import type { Limit } from "../../domain/limits/limit.ts";
+import { VersionError } from "../../domain/names/errors.ts";
 import type { Records } from "./records.ts";
 import { compareVersions, demandBeyondRates, raiseClientMin, readVersion } from "./version.ts";
 

@@ -1,4 +1,4 @@
-import { NotFoundError, VersionError } from "../../domain/errors.ts";
+import { NotFoundError, VersionError } from "../../domain/names/errors.ts";
 import { type Attributes, instantText } from "./codec.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
 import { any, exists, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
@@ -23,7 +23,7 @@ const FEATURE_LEVEL = "0.17.0";
 /** What a table that was taken over demands of the original's clients: no release of it has that. */
 export const KEEP_OUT = "1000.0.0";
 
-/** What a table with limits beyond rates demands (domain/beyond-rates.ts): no release of the original has that, nor has one of ours that does not know them. */
+/** What a table with limits beyond rates demands (domain/limits/beyond-rates.ts): no release of the original has that, nor has one of ours that does not know them. */
 const BEYOND_RATES = "1000.0.1";
 
 /** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */

@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../../domain/audit.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { ListedRecord } from "../../ports/record-store.ts";
 
 /** The audit log of a namespace. What is older than `keepMs` leaves at the old end when something is added at the new one. */

@@ -1,7 +1,7 @@
-import type { Amount, CountedAmount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import type { ThresholdListeners } from "../../domain/mark-keeper.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { ThresholdListeners } from "../../domain/bucket/mark-keeper.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
 import type { Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {

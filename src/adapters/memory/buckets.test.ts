@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
-import { MEMORY_RETENTION } from "../../domain/retention.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { MEMORY_RETENTION } from "../../domain/config/retention.ts";
+import { Limit } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";
 import { openMemory } from "./store.ts";

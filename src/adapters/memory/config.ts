@@ -1,7 +1,7 @@
-import { type ConfigScope, type LevelConfig, type StoredConfig, scopesOf } from "../../domain/config.ts";
-import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config-versions.ts";
-import type { Entity } from "../../domain/entity.ts";
-import { type PlanStint, stintsFrom } from "../../domain/plan-stints.ts";
+import { type ConfigScope, type LevelConfig, type StoredConfig, scopesOf } from "../../domain/config/config.ts";
+import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config/config-versions.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import { type PlanStint, stintsFrom } from "../../domain/config/plan-stints.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import type { RecordKind } from "../../ports/record-store.ts";
 import { ConfigRecords } from "../../records/config.ts";

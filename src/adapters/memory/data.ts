@@ -1,9 +1,9 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { LimiterError } from "../../domain/errors.ts";
-import { type Namespace, namespaceNotActive } from "../../domain/namespace.ts";
-import type { Retention } from "../../domain/retention.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { type Namespace, namespaceNotActive } from "../../domain/config/namespace.ts";
+import type { Retention } from "../../domain/config/retention.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { Turns } from "../../ports/system.ts";
 import { namespacePut } from "../../records/bodies.ts";
 import { namespaceKey, REGISTRY } from "../../records/keys.ts";

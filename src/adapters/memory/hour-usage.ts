@@ -1,7 +1,7 @@
 import { tokensOfCount } from "../../bucket/count.ts";
-import type { CountedAmount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { CountedAmount } from "../../domain/charge/amounts.ts";
+import { HOUR_MS, hourOf } from "../../domain/charge/usage.ts";
 import { lastHourOverMs } from "../../stored/keeping.ts";
 import { compareTexts, OrderedTexts } from "./sorted-texts.ts";
 

@@ -1,4 +1,4 @@
-import type { LeaseRecord } from "../../domain/lease-record.ts";
+import type { LeaseRecord } from "../../domain/lease/lease-record.ts";
 import type { KeyRecord } from "../../ports/lease-store.ts";
 import { MinuteIndex } from "./minute-index.ts";
 

@@ -1,6 +1,6 @@
-import { keyInProgress } from "../../domain/idempotency.ts";
-import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import { keyInProgress } from "../../domain/lease/idempotency.ts";
+import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease/lease-record.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";

@@ -1,5 +1,5 @@
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { sortedByTurns } from "../../domain/sorting.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
+import { sortedByTurns } from "../../domain/names/sorting.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { compareTexts, placeAfter } from "./sorted-texts.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { Limit } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";

@@ -1,15 +1,15 @@
 import { takeOrShort } from "../../bucket/take.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { hasSlots, isSlotPin, PLAIN_TICKET, pinOf, type Ticket, ticketOf } from "../../domain/give-back.ts";
-import { givenBack, type Slice, taken } from "../../domain/holds.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { isHard } from "../../domain/limit.ts";
-import { knowsMore } from "../../domain/limit-set.ts";
-import type { SourcedLimits } from "../../domain/limited-bucket.ts";
-import { timeOf } from "../../domain/slot-time.ts";
-import { countName } from "../../domain/usage-counters.ts";
+import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { hasSlots, isSlotPin, PLAIN_TICKET, pinOf, type Ticket, ticketOf } from "../../domain/bucket/give-back.ts";
+import { givenBack, type Slice, taken } from "../../domain/bucket/holds.ts";
+import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
+import { timeOf } from "../../domain/bucket/slot-time.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { countName } from "../../domain/charge/usage-counters.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { isHard } from "../../domain/limits/limit.ts";
+import { knowsMore } from "../../domain/limits/limit-set.ts";
 import type { SharedState, TakenInPlace, TokensLeft } from "../../ports/in-place-takes.ts";
 
 /** What a cell needs so that takes can write its state in place. */

@@ -1,4 +1,4 @@
-import type { AuditEvent } from "../../domain/audit.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type {
   CommitReply,
   FoundRecords,

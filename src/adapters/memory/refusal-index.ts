@@ -1,4 +1,4 @@
-import type { RefusalKey } from "../../domain/refusal-count.ts";
+import type { RefusalKey } from "../../domain/charge/refusal-count.ts";
 
 /** What one row of one process counted in one hour under one key. */
 export interface RefusalEntry {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OTHER, type RefusalCount } from "../../domain/refusal-count.ts";
-import { MEMORY_RETENTION } from "../../domain/retention.ts";
+import { OTHER, type RefusalCount } from "../../domain/charge/refusal-count.ts";
+import { MEMORY_RETENTION } from "../../domain/config/retention.ts";
 import type { RefusalRow } from "../../ports/refusal-store.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { systemTurns } from "../system/turns.ts";

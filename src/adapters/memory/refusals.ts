@@ -1,4 +1,3 @@
-import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
   compareRefusals,
   isAskedFor,
@@ -11,8 +10,9 @@ import {
   refusalKeyText,
   refusalsNotKept,
   WRITE_EVERY_MS,
-} from "../../domain/refusal-count.ts";
-import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+} from "../../domain/charge/refusal-count.ts";
+import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
 import { lastHourOverMs } from "../../stored/keeping.ts";

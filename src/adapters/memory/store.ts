@@ -1,5 +1,5 @@
-import type { Calendar } from "../../domain/calendar.ts";
-import type { Retention } from "../../domain/retention.ts";
+import type { Retention } from "../../domain/config/retention.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { RecordAudit } from "../../records/audit.ts";

@@ -1,12 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { availableMilli, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { PLAIN_TICKET } from "../../domain/give-back.ts";
-import { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
-import type { Retention } from "../../domain/retention.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import {
+  availableMilli,
+  type BucketState,
+  bucketFor,
+  findLimit,
+  type LimitState,
+} from "../../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET } from "../../domain/bucket/give-back.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import type { Retention } from "../../domain/config/retention.ts";
+import { Limit } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";

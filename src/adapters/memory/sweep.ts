@@ -1,5 +1,5 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
 import type { BucketCell, NamespaceData } from "./data.ts";
 import { dropHours } from "./hour-usage.ts";
 

@@ -1,8 +1,8 @@
-import { ValidationError } from "../../domain/errors.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { usageNotKept } from "../../domain/retention.ts";
-import { type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
-import { countersOf } from "../../domain/usage-counters.ts";
+import { type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import { countersOf } from "../../domain/charge/usage-counters.ts";
+import { usageNotKept } from "../../domain/config/retention.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";

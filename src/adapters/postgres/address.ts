@@ -1,6 +1,6 @@
-import { ValidationError } from "../../domain/errors.ts";
-import { hintFor } from "../../domain/known-names.ts";
-import { shown } from "../../domain/names.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
+import { hintFor } from "../../domain/names/known-names.ts";
+import { shown } from "../../domain/names/names.ts";
 
 /** Where a server is, and who asks it. */
 export interface PostgresAddress {

@@ -1,4 +1,4 @@
-import { bucketKey } from "../../domain/bucket-key.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type {
   Batch,
   BatchBucket,

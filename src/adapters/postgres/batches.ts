@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { DisciplinedClock } from "../../clock/disciplined-clock.ts";
-import type { AuditEvent } from "../../domain/audit.ts";
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import { LimiterError } from "../../domain/errors.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type {
   Batch,
   BatchReply,

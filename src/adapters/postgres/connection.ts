@@ -1,4 +1,4 @@
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 
 export type Row = Readonly<Record<string, unknown>>;

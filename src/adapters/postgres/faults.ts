@@ -1,4 +1,4 @@
-import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/names/errors.ts";
 import { rolesWith } from "./rights.ts";
 import { tlsFault } from "./tls.ts";
 

@@ -1,4 +1,4 @@
-import { LimiterError, NotFoundError, ValidationError, VersionError } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, ValidationError, VersionError } from "../../domain/names/errors.ts";
 import type { Connection, Row } from "./connection.ts";
 import { LEAST_CLIENT, SCHEMA_PARTS, SCHEMA_VERSION } from "./schema.ts";
 

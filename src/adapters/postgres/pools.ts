@@ -1,4 +1,4 @@
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import { nameOf, type PostgresAddress } from "./address.ts";
 import { NotConnected, thrownFor } from "./faults.ts";
 import { type PgPool, PoolSession } from "./sessions.ts";

@@ -5,7 +5,7 @@ import { TAKE_PARTS } from "./schema-takes.ts";
 /** The version that this package makes and works with. */
 export const SCHEMA_VERSION = 2;
 
-/** Packages older than this one would misread the tables: since version 2 limits may say more than rates (domain/beyond-rates.ts). */
+/** Packages older than this one would misread the tables: since version 2 limits may say more than rates (domain/limits/beyond-rates.ts). */
 export const LEAST_CLIENT = 2;
 
 /** Takes first: tables of records may refer to what takes need. */

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { RecordTable } from "../../../test/kit/record-table.ts";
+import { StraightStore } from "../../../test/kit/straight-store.ts";
 import { bucketsOn, calendar } from "../../../test/straight/same-as-memory.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
-import { FILE_RETENTION } from "../../domain/retention.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { FILE_RETENTION } from "../../domain/config/retention.ts";
+import { Limit } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import { RecordSweep } from "../../records/sweep.ts";
 import { BucketSweep } from "../../straight/sweep.ts";
 import { SeededRandom } from "../../testing/random.ts";
-import { RecordTable } from "../../testing/record-table.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
-import { StraightStore } from "../../testing/straight-store.ts";
 import { StoreSweep } from "./store-sweep.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { Swept } from "../../ports/store.ts";
 import type { Clock } from "../../ports/system.ts";
 import { type RecordSweep, STEP_ROWS } from "../../records/sweep.ts";

@@ -1,7 +1,7 @@
 import { DisciplinedClock } from "../../clock/disciplined-clock.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { LimiterError } from "../../domain/errors.ts";
-import type { Retention } from "../../domain/retention.ts";
+import type { Retention } from "../../domain/config/retention.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { LeaseForm } from "../../ports/lease-form.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Clock, Digest, Random, Turns } from "../../ports/system.ts";

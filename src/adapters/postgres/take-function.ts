@@ -201,7 +201,7 @@ BEGIN
           refilled := f_refilled[k];
           remaining := least(f_tokens[k], f_capacity[k] - refilled) - asked;
           IF kind = 1 AND NOT f_soft[k] AND remaining + refilled < (CASE WHEN leave > 0 THEN (f_capacity[k] * leave + 99) / 100 ELSE 0 END) THEN
-            -- The floor is rounded up, as in domain/floor.ts.
+            -- The floor is rounded up, as in domain/limits/floor.ts.
             IF shades ? (k - o)::text THEN
               -- What would be taken of it is not held in its slice either, which stands behind it.
               passed := passed || (k - o); skipped := skipped || (shades->>((k - o)::text))::integer;

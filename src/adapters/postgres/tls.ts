@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import type { PostgresAddress } from "./address.ts";
 
 /** What `pg` is told of TLS; false: none. */

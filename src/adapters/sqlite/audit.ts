@@ -1,4 +1,4 @@
-import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import type { AuditAction, AuditEvent } from "../../domain/config/audit.ts";
 import type { ListedRecord } from "../../ports/record-store.ts";
 import { readableJson } from "../../stored/row-damage.ts";
 import type { Connection, Row, Statement } from "./connection.ts";

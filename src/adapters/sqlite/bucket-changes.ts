@@ -1,6 +1,6 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { LimitedBucket } from "../../domain/limited-bucket.ts";
-import type { ThresholdListeners } from "../../domain/mark-keeper.ts";
+import type { LimitedBucket } from "../../domain/bucket/limited-bucket.ts";
+import type { ThresholdListeners } from "../../domain/bucket/mark-keeper.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 import type { Answer, Claim, Held, RenewReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import {

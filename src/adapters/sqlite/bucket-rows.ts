@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { CronCheck } from "../../domain/calendar.ts";
-import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import type { CronCheck } from "../../domain/limits/calendar.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import { type BucketRecord, withoutLeft } from "../../stored/bucket-record.ts";
 import { type HourCount, NONE } from "../../stored/open-hour.ts";

@@ -15,7 +15,7 @@ import {
   tempFile,
   tokensMilli,
 } from "../../../test/sqlite/temp-store.ts";
-import { Limit } from "../../domain/limit.ts";
+import { Limit } from "../../domain/limits/limit.ts";
 import { COLUMNS } from "./bucket-rows.ts";
 
 const RPM = Limit.perMinute("rpm", 10);

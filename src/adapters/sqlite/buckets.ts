@@ -1,10 +1,10 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { ThresholdListeners } from "../../domain/mark-keeper.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { Crossed } from "../../domain/thresholds.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { ThresholdListeners } from "../../domain/bucket/mark-keeper.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Crossed } from "../../domain/limits/thresholds.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type {
   BucketOwner,
   BucketStore,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claim, context, event, kinds, NOON, openOn, openTemp, tempFile } from "../../../test/sqlite/temp-store.ts";
-import type { Entity } from "../../domain/entity.ts";
-import { Limit } from "../../domain/limit.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import { Limit } from "../../domain/limits/limit.ts";
 
 const RPM = Limit.perMinute("rpm", 10);
 const PAGE = { limit: 100 };

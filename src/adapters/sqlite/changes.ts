@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AuditEvent } from "../../domain/audit.ts";
-import { namespaceNotActive } from "../../domain/namespace.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import { namespaceNotActive } from "../../domain/config/namespace.ts";
 import type { AuditLog } from "./audit.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";

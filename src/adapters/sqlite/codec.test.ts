@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { bucketState, type LimitState } from "../../domain/bucket-state.ts";
-import { NO_SLICES } from "../../domain/holds.ts";
-import { Limit, termsOf } from "../../domain/limit.ts";
+import { bucketState, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { NO_SLICES } from "../../domain/bucket/holds.ts";
+import { Limit, termsOf } from "../../domain/limits/limit.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import { type Shape, shapeFrom, shapeOf } from "../../stored/shape.ts";
 import { decoded, encoded } from "./codec.ts";

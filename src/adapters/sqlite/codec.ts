@@ -1,6 +1,6 @@
-import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
-import { NO_SLICES, SLICES_MAX, type Slice } from "../../domain/holds.ts";
-import type { QuotaMarks } from "../../domain/kinds/kind.ts";
+import { type BucketState, bucketState, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { NO_SLICES, SLICES_MAX, type Slice } from "../../domain/bucket/holds.ts";
+import type { QuotaMarks } from "../../domain/limits/kinds/kind.ts";
 import { isSound } from "../../stored/bucket-record.ts";
 import type { OpenHour } from "../../stored/open-hour.ts";
 import { marksOf, type Shape } from "../../stored/shape.ts";

@@ -4,10 +4,10 @@ import {
   type LevelConfig,
   type StoredConfig,
   scopesOf,
-} from "../../domain/config.ts";
-import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config-versions.ts";
-import { namespaceNotActive } from "../../domain/namespace.ts";
-import { formerPlans, type PlanStint, stintsFrom } from "../../domain/plan-stints.ts";
+} from "../../domain/config/config.ts";
+import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config/config-versions.ts";
+import { namespaceNotActive } from "../../domain/config/namespace.ts";
+import { formerPlans, type PlanStint, stintsFrom } from "../../domain/config/plan-stints.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { ConfigRecords } from "../../records/config.ts";
 import { versionsIn } from "../../records/histories.ts";

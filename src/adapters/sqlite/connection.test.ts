@@ -13,8 +13,8 @@ import {
   tempFile,
   tokensMilli,
 } from "../../../test/sqlite/temp-store.ts";
-import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
-import { FILE_RETENTION } from "../../domain/retention.ts";
+import { FILE_RETENTION } from "../../domain/config/retention.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/names/errors.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { steadyMs } from "../system/clock.ts";
 import { MIGRATIONS } from "./migrations.ts";

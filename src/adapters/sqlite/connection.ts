@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
-import { LimiterError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/names/errors.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 import { blockBriefly, CHANGE_WAIT_MS } from "./lock-backoff.ts";
 

@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type TestContext, test } from "node:test";
 import { calendar, claim, context, event, NOON, oneTime, openOn, tempFile } from "../../../test/sqlite/temp-store.ts";
-import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
-import { FILE_RETENTION } from "../../domain/retention.ts";
+import { FILE_RETENTION } from "../../domain/config/retention.ts";
+import { LimiterError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import { steadyMs } from "../system/clock.ts";
 import { openSqlite } from "./store.ts";
 

@@ -1,4 +1,4 @@
-import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/names/errors.ts";
 
 /**
  * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or

@@ -1,7 +1,7 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { fits } from "../../domain/bucket-questions.ts";
-import { advanced, type BucketState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { fits } from "../../domain/bucket/bucket-questions.ts";
+import { advanced, type BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import type { WantedRoom, WatchRoom } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { Watch } from "./watch.ts";

@@ -1,6 +1,6 @@
-import { keyInProgress } from "../../domain/idempotency.ts";
-import type { LeaseRecord } from "../../domain/lease-record.ts";
-import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
+import { keyInProgress } from "../../domain/lease/idempotency.ts";
+import type { LeaseRecord } from "../../domain/lease/lease-record.ts";
+import { leaseFrom, leaseText } from "../../domain/lease/stored-lease.ts";
 import type { Answer, LeaseDraft, RenewReply, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
 import type { AppliedWrite, ChangeReply, Charged, LeaseChange, LeaseMoves } from "../../ports/lease-change.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";

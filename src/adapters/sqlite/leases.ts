@@ -1,7 +1,7 @@
-import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
-import { dueAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
-import { shown } from "../../domain/names.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import { dueAtMs, type LeaseRecord } from "../../domain/lease/lease-record.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
 import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";

@@ -1,4 +1,4 @@
-import { ValidationError, VersionError } from "../../domain/errors.ts";
+import { ValidationError, VersionError } from "../../domain/names/errors.ts";
 import type { Connection } from "./connection.ts";
 
 /** "zael": tells our files from those of other programs. */
@@ -77,7 +77,7 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   `,
   // Leases, and the idempotency keys they were asked with. An open lease is due, a closed one is forgotten some day. `record` is
-  // its stored form (domain/stored-lease.ts); what stands in columns is what it is found by.
+  // its stored form (domain/lease/stored-lease.ts); what stands in columns is what it is found by.
   `
   CREATE TABLE lease (
     namespace TEXT NOT NULL, id TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL, version INTEGER NOT NULL,
@@ -122,16 +122,16 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX refusal_entity ON refusal (namespace, entity, hour_ms, resource, limit_name, level, total);
   `,
-  // What the scopes of configuration said of limits over time (domain/config-versions.ts), also those that say nothing any more.
+  // What the scopes of configuration said of limits over time (domain/config/config-versions.ts), also those that say nothing any more.
   // `of` is 'entity' (of entities and of defaults: an empty owner stands for "any") or 'plan'; or 'stints': the plans that an
-  // entity had over time (domain/plan-stints.ts).
+  // entity had over time (domain/config/plan-stints.ts).
   `
   CREATE TABLE limit_history (
     namespace TEXT NOT NULL, of TEXT NOT NULL, owner TEXT NOT NULL, resource TEXT NOT NULL, versions TEXT NOT NULL,
     PRIMARY KEY (namespace, of, owner, resource)
   ) STRICT, WITHOUT ROWID;
   `,
-  // Nothing is stored in another way, but limits may say more than rates (domain/beyond-rates.ts): releases that would take them for
+  // Nothing is stored in another way, but limits may say more than rates (domain/limits/beyond-rates.ts): releases that would take them for
   // plain ones refuse the file.
   "",
 ];

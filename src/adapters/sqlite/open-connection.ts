@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { LimiterError, NotFoundError, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, ValidationError } from "../../domain/names/errors.ts";
 import { Connection } from "./connection.ts";
 import { openingError } from "./faults.ts";
 import { OPEN_WAIT_MS } from "./lock-backoff.ts";

@@ -1,5 +1,5 @@
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { type Operated, operatedOfText, operatedText } from "../../domain/stored-amounts.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import { type Operated, operatedOfText, operatedText } from "../../domain/lease/stored-amounts.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { OperatedRecord } from "../../stored/bucket-record.ts";
 import { OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";

@@ -1,9 +1,9 @@
 import type { SQLInputValue } from "node:sqlite";
-import type { Access, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config.ts";
-import type { Entity } from "../../domain/entity.ts";
-import type { Namespace, NamespaceStatus } from "../../domain/namespace.ts";
-import type { OwnedPiece } from "../../domain/piece.ts";
-import type { Plan } from "../../domain/plan.ts";
+import type { Access, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config/config.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import type { Namespace, NamespaceStatus } from "../../domain/config/namespace.ts";
+import type { OwnedPiece } from "../../domain/config/piece.ts";
+import type { Plan } from "../../domain/config/plan.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { RecordKind } from "../../ports/record-store.ts";
 import { knownLimits } from "../../stored/known-limits.ts";

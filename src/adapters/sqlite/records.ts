@@ -1,7 +1,7 @@
 import type { SQLInputValue } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Entity } from "../../domain/entity.ts";
-import { DEFAULT_NAMESPACE } from "../../domain/namespace.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import { DEFAULT_NAMESPACE } from "../../domain/config/namespace.ts";
 import { runSync, type Steps } from "../../domain/steps.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type {

@@ -1,4 +1,3 @@
-import type { Page, PageRequest } from "../../domain/paging.ts";
 import {
   positionOfCursor,
   type RefusalCount,
@@ -7,8 +6,9 @@ import {
   refusalsNotKept,
   WRITE_EVERY_MS,
   windowPosition,
-} from "../../domain/refusal-count.ts";
-import { windowEndMs, windowStartMs } from "../../domain/usage.ts";
+} from "../../domain/charge/refusal-count.ts";
+import { windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";

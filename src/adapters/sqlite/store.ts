@@ -1,5 +1,5 @@
-import type { Calendar } from "../../domain/calendar.ts";
-import { type Retention, usageNotKept } from "../../domain/retention.ts";
+import { type Retention, usageNotKept } from "../../domain/config/retention.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import type { Store } from "../../ports/store.ts";
 import type { UsageStore } from "../../ports/usage-store.ts";
 import { RecordAudit } from "../../records/audit.ts";

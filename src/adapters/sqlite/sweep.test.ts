@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claim, context, kinds, NOON, openTemp, tokensMilli } from "../../../test/sqlite/temp-store.ts";
-import { Limit } from "../../domain/limit.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import { Limit } from "../../domain/limits/limit.ts";
 
 const PER_MINUTE = [Limit.perMinute("rpm", 10)];
 

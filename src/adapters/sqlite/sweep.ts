@@ -1,6 +1,6 @@
 import { divCeil } from "../../bucket/integers.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import type { Calendar } from "../../domain/calendar.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import { type BucketRecord, endedOn } from "../../stored/bucket-record.ts";
 import { met, type RuleContext } from "../../stored/bucket-rules.ts";
 import { mayForget } from "../../stored/keeping.ts";

@@ -11,9 +11,9 @@ import {
   openTemp,
   tempFile,
 } from "../../../test/sqlite/temp-store.ts";
-import { Limit } from "../../domain/limit.ts";
-import type { Page } from "../../domain/paging.ts";
-import { HOUR_MS, type UsageSnapshot, type UsageWindow } from "../../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, type UsageWindow } from "../../domain/charge/usage.ts";
+import { Limit } from "../../domain/limits/limit.ts";
+import type { Page } from "../../domain/names/paging.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 
 const LIMITS = [Limit.perSecond("rpm", 1_000), Limit.perSecond("tpm", 1_000_000)];

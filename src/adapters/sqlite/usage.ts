@@ -1,6 +1,6 @@
-import type { CronCheck } from "../../domain/calendar.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import type { CronCheck } from "../../domain/limits/calendar.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { keyAfter, keyCursor } from "../../stored/cursor.ts";
 import { leaving } from "../../stored/open-hour.ts";

@@ -1,4 +1,4 @@
-import { canonicalFields } from "../../domain/schedule-grammar.ts";
+import { canonicalFields } from "../../domain/limits/schedule-grammar.ts";
 import { FIELDS, type FieldSets, fieldSets } from "./calendar-fields.ts";
 
 /** A minute of the local calendar, counted from 1970-01-01 00:00: a label, whether or not the zone's clock ever shows it. */

@@ -1,4 +1,4 @@
-import type { Calendar, CronUse } from "../../domain/calendar.ts";
+import type { Calendar, CronUse } from "../../domain/limits/calendar.ts";
 import { type Pattern, parsePattern } from "./calendar-pattern.ts";
 import { createZone, SHIFT_MAX_MS, type Zone, zoneProblem } from "./calendar-zone.ts";
 

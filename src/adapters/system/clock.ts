@@ -1,5 +1,5 @@
-import { ValidationError } from "../../domain/errors.ts";
-import { shown } from "../../domain/names.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { Clock } from "../../ports/system.ts";
 
 /** The machine's clock. */

@@ -1,7 +1,7 @@
-import { ResourceDisabled, ValidationError } from "../../domain/errors.ts";
-import { shortfallText } from "../../domain/status.ts";
-import { TOTAL_RESOURCE } from "../../domain/totals.ts";
-import type { Refusal } from "../../engine/refusal.ts";
+import { shortfallText } from "../../domain/charge/status.ts";
+import { TOTAL_RESOURCE } from "../../domain/config/totals.ts";
+import { ResourceDisabled, ValidationError } from "../../domain/names/errors.ts";
+import type { Refusal } from "../../engine/refusal/refusal.ts";
 import type { Availability, Explanation } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import type { LeaseView } from "../../leases/lease-view.ts";

@@ -1,9 +1,9 @@
-import { topUpAmounts, topUpTooLarge } from "../../domain/amounts.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { hasRoomFor } from "../../domain/bucket-operations.ts";
-import { noLimits } from "../../domain/charge-errors.ts";
-import { ValidationError } from "../../domain/errors.ts";
-import { checkIdempotencyKey } from "../../domain/idempotency.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { hasRoomFor } from "../../domain/bucket/bucket-operations.ts";
+import { topUpAmounts, topUpTooLarge } from "../../domain/charge/amounts.ts";
+import { noLimits } from "../../domain/charge/charge-errors.ts";
+import { checkIdempotencyKey } from "../../domain/lease/idempotency.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
 import type { LevelExplanation, OperationResult } from "../../entry/index.ts";
 import { type BucketQueryOptions, bucketQuery } from "../bucket-query.ts";
 import {

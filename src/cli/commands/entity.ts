@@ -1,6 +1,6 @@
-import { checkPatch, type EntityPatch, newEntity, patched } from "../../domain/entity.ts";
-import { ConflictError, ExistsError, NotFoundError, ValidationError } from "../../domain/errors.ts";
-import type { Limit } from "../../domain/limit.ts";
+import { checkPatch, type EntityPatch, newEntity, patched } from "../../domain/config/entity.ts";
+import type { Limit } from "../../domain/limits/limit.ts";
+import { ConflictError, ExistsError, NotFoundError, ValidationError } from "../../domain/names/errors.ts";
 import type { Entity } from "../../entry/index.ts";
 import {
   type CommandFile,

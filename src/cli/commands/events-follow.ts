@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
-import { checkBucketResource, checkEntityId } from "../../domain/names.ts";
+import { LimiterError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import { checkBucketResource, checkEntityId } from "../../domain/names/names.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { clientOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";

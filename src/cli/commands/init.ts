@@ -1,5 +1,5 @@
 import type { GrantedRoles } from "../../adapters/postgres/rights.ts";
-import { NotFoundError } from "../../domain/errors.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";

@@ -1,4 +1,4 @@
-import { LeaseClosed } from "../../domain/errors.ts";
+import { LeaseClosed } from "../../domain/names/errors.ts";
 import type { LeaseView } from "../../leases/lease-view.ts";
 import { type CommandGroup, type GlobalOptions, type ListOptions, repeated } from "../command.ts";
 import { type CommandLimiter, leasesOf } from "../command-limiter.ts";

@@ -1,6 +1,6 @@
-import { limitsChanged } from "../../domain/config-change.ts";
-import { checkResource } from "../../domain/names.ts";
-import { checkUsageKeptDays } from "../../domain/retention.ts";
+import { limitsChanged } from "../../domain/config/config-change.ts";
+import { checkUsageKeptDays } from "../../domain/config/retention.ts";
+import { checkResource } from "../../domain/names/names.ts";
 import { checkedLimits } from "../checked-limits.ts";
 import type { CommandContext, CommandGroup } from "../command.ts";
 import { type CommandLimiter, levelsOf } from "../command-limiter.ts";

@@ -1,5 +1,5 @@
-import { pieceKey } from "../../domain/piece.ts";
-import type { Limiter } from "../../engine/limiter.ts";
+import { pieceKey } from "../../domain/config/piece.ts";
+import type { Limiter } from "../../engine/limiter/limiter.ts";
 import type { Change } from "../../manifest/change.ts";
 import type { Manifest } from "../../manifest/manifest.ts";
 import type { Plan } from "../../manifest/plan.ts";

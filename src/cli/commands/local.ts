@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { NotFoundError } from "../../domain/errors.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
 import type { EngineStatus } from "../../local/engine.ts";
 import { logFile, loggedPorts, recordedPorts } from "../../local/engine-record.ts";
 import { followFile } from "../../local/follow-file.ts";

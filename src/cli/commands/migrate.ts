@@ -1,4 +1,4 @@
-import { NotFoundError } from "../../domain/errors.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
 import type { MigrationOptions, MigrationReport } from "../../entry/migrate.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";

@@ -1,5 +1,5 @@
-import { ConflictError, NotFoundError, ValidationError } from "../../domain/errors.ts";
-import { checkNamespace } from "../../domain/names.ts";
+import { ConflictError, NotFoundError, ValidationError } from "../../domain/names/errors.ts";
+import { checkNamespace } from "../../domain/names/names.ts";
 import type { Namespace } from "../../entry/index.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandFile, type CommandGroup, examples, type GlobalOptions } from "../command.ts";

@@ -1,5 +1,5 @@
-import { ConflictError, ExistsError, NotFoundError } from "../../domain/errors.ts";
-import { checkPlanPatch, newPlan, type Plan, type PlanPatch, planUpdate } from "../../domain/plan.ts";
+import { checkPlanPatch, newPlan, type Plan, type PlanPatch, planUpdate } from "../../domain/config/plan.ts";
+import { ConflictError, ExistsError, NotFoundError } from "../../domain/names/errors.ts";
 import { type CommandFile, type CommandGroup, examples, type GlobalOptions, repeated } from "../command.ts";
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";

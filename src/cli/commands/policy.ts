@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import type { Access } from "../../domain/config.ts";
+import type { Access } from "../../domain/config/config.ts";
 import { type CommandFile, type CommandGroup, examples, type GlobalOptions } from "../command.ts";
 import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";

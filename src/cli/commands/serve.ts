@@ -1,4 +1,4 @@
-import { LimiterError, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, ValidationError } from "../../domain/names/errors.ts";
 import type { ServiceBehaviour } from "../../entry/server.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";

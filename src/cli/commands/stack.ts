@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { Option } from "commander";
-import { ExistsError, LimiterError } from "../../domain/errors.ts";
+import { ExistsError, LimiterError } from "../../domain/names/errors.ts";
 import { type LambdaName, lambdaCode } from "../../entry/lambda-code.ts";
 import { deleteStack, functionVersions, requireWorkable, stackStatus } from "../../entry/stack.ts";
 import { listStacks } from "../../infra/inspect-stack.ts";

@@ -1,4 +1,4 @@
-import { isMoney } from "../../domain/money-words.ts";
+import { isMoney } from "../../domain/limits/money-words.ts";
 import type { UsageRequest, UsageSnapshot, UsageSummary, UsageTotal } from "../../entry/index.ts";
 import { chartText, type Series } from "../chart.ts";
 import { paintOf } from "../color.ts";

@@ -1,7 +1,7 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { Access } from "../../domain/config.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import type { LimitedBucket } from "../../domain/limited-bucket.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { LimitedBucket } from "../../domain/bucket/limited-bucket.ts";
+import type { Access } from "../../domain/config/config.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import {

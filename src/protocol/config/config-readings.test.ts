@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { claim } from "../../../test/kit/contract-kit.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { ENV, imageOf, itemOf } from "../../../test/protocol/kit.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { bucketFor } from "../../domain/bucket-state.ts";
-import { type Limit, limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { bucketFor } from "../../domain/bucket/bucket-state.ts";
+import { type Limit, limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { claim } from "../../testing/contract-kit.ts";
 import { BucketCache } from "../process/bucket-cache.ts";
 import type { Job } from "../take/job.ts";
 import { ConfigReadings } from "./config-readings.ts";

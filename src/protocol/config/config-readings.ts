@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../domain/bounded-map.ts";
+import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import { BN, BYPASS, DISABLED } from "../item/attributes.ts";
 import { canonicalOfSet } from "../item/limit-words.ts";
 import type { BucketCache, Seen } from "../process/bucket-cache.ts";

@@ -1,6 +1,6 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { Access, ConfigScope, PolicyChange } from "../../domain/config.ts";
-import { LEVELS_MAX } from "../../domain/entity.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { Access, ConfigScope, PolicyChange } from "../../domain/config/config.ts";
+import { LEVELS_MAX } from "../../domain/config/entity.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../buckets.ts";
 import { PASSES, TOLD_AT_ONCE } from "../process/retry-policy.ts";

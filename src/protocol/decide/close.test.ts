@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { freshBucket } from "../../domain/bucket-state.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { Event } from "../process/machine.ts";

@@ -1,6 +1,6 @@
-import type { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { timeOfEnded } from "../../domain/slot-time.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import type { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import { timeOfEnded } from "../../domain/bucket/slot-time.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
 import type { Image } from "../item/codec.ts";
 import type { Ended, Event, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import type { Env } from "../take/intent.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { claim } from "../../../test/kit/contract-kit.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { type BucketState, bucketFor } from "../../domain/bucket-state.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { type BucketState, bucketFor } from "../../domain/bucket/bucket-state.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { claim } from "../../testing/contract-kit.ts";
 import { nonceSlot } from "../item/attributes.ts";
 import type { Seen } from "../process/bucket-cache.ts";
 import type { Event } from "../process/machine.ts";

@@ -1,4 +1,4 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import { nonceSlot } from "../item/attributes.ts";
 import type { ReadAction } from "../process/machine.ts";

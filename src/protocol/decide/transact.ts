@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache, Seen } from "../process/bucket-cache.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
+import { checkWrite, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
@@ -14,7 +15,7 @@ import {
   itemOf,
   KEY,
 } from "../../../test/protocol/kit.ts";
-import { resetLimits } from "../../domain/bucket-operations.ts";
+import { resetLimits } from "../../domain/bucket/bucket-operations.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -22,12 +23,11 @@ import {
   bucketFor,
   findLimit,
   takeFrom,
-} from "../../domain/bucket-state.ts";
-import { giveBack, ticketOf } from "../../domain/give-back.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+} from "../../domain/bucket/bucket-state.ts";
+import { giveBack, ticketOf } from "../../domain/bucket/give-back.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { checkWrite, outcomeOf } from "../../testing/conditional-write.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
 
 interface Case {

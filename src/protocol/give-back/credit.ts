@@ -1,7 +1,7 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import { hasComeTo, isOfPeriod, type QuotaPin, quotaPinOf, type Ticket } from "../../domain/give-back.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { hasComeTo, isOfPeriod, type QuotaPin, quotaPinOf, type Ticket } from "../../domain/bucket/give-back.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
 import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";

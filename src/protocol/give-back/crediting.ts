@@ -1,8 +1,8 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { type BucketState, wholeOf } from "../../domain/bucket-state.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { byPeriod, type PeriodShare } from "../../domain/give-back.ts";
-import { MILLI_MAX } from "../../domain/limit-numbers.ts";
+import { type BucketState, wholeOf } from "../../domain/bucket/bucket-state.ts";
+import { byPeriod, type PeriodShare } from "../../domain/bucket/give-back.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { MILLI_MAX } from "../../domain/limits/limit-numbers.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { CreditContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ItemKey, TracePart } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";

@@ -1,4 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 import type { CallContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { listenerOf, usedBy } from "../marks/mark.ts";

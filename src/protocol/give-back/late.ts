@@ -1,5 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { withoutShadowed } from "../../domain/shadow.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { withoutShadowed } from "../../domain/limits/shadow.ts";
 import type { CreditContext, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { RETRY } from "../process/retry-policy.ts";

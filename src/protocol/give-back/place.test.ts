@@ -3,10 +3,10 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { imageOf, itemOf, KEY, withTokens } from "../../../test/protocol/kit.ts";
-import { availableMilli, bucketFor, findLimit } from "../../domain/bucket-state.ts";
-import { PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { availableMilli, bucketFor, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET, ticketOf } from "../../domain/bucket/give-back.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Image } from "../item/codec.ts";
 import { isRightPlace, type Placed, placed } from "./place.ts";
 

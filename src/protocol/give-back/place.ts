@@ -1,7 +1,7 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { acrossBoundaries, availableMilli, type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { hasComeTo, isOfPeriod, pinOf, type Ticket } from "../../domain/give-back.ts";
+import { acrossBoundaries, availableMilli, type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { hasComeTo, isOfPeriod, pinOf, type Ticket } from "../../domain/bucket/give-back.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import { BN, namesOf, RF, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 

@@ -1,5 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { slotsOf } from "../../domain/renew-slots.ts";
+import { slotsOf } from "../../domain/bucket/renew-slots.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 import type { CallContext, Held, RenewReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { called, jobOf } from "../process/call.ts";

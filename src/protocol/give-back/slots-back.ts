@@ -1,8 +1,8 @@
-import type { Amount, CountedAmount } from "../../domain/amounts.ts";
-import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import { hasSlots, isSlotPin, pinOf, type SlotPin, type Ticket } from "../../domain/give-back.ts";
-import { givenBack } from "../../domain/holds.ts";
-import { heldFor } from "../../domain/slot-time.ts";
+import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { hasSlots, isSlotPin, pinOf, type SlotPin, type Ticket } from "../../domain/bucket/give-back.ts";
+import { givenBack } from "../../domain/bucket/holds.ts";
+import { heldFor } from "../../domain/bucket/slot-time.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
 import type { Clause } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";

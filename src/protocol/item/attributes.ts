@@ -1,6 +1,6 @@
-import { SLICES_MAX } from "../../domain/holds.ts";
-import { FIELDS_STORED, type FieldAttribute } from "../../domain/limit-stored.ts";
-import type { UsageCounter } from "../../domain/usage-counters.ts";
+import { SLICES_MAX } from "../../domain/bucket/holds.ts";
+import type { UsageCounter } from "../../domain/charge/usage-counters.ts";
+import { FIELDS_STORED, type FieldAttribute } from "../../domain/limits/limit-stored.ts";
 
 /**
  * Names of the attributes of a bucket item, as in the table shared with the original. Numbers are millitokens and
@@ -57,7 +57,7 @@ const SLOT_NAMES = Array.from({ length: NONCE_SLOTS }, (_, slot) => `n${slot.toS
 /** The places of slices, `e0` to `e7`. */
 export const PLACES = Array.from({ length: SLICES_MAX }, (_, place) => place);
 
-/** The attributes of its fields (`domain/limit-stored.ts`). */
+/** The attributes of its fields (`domain/limits/limit-stored.ts`). */
 type FieldNames = Readonly<Record<FieldAttribute, string>>;
 
 /** The attributes of one limit. */

@@ -1,13 +1,13 @@
 import type { Part } from "../../bucket/share.ts";
-import { assembled, type BucketState, type LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import type { Limit } from "../../domain/limit.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
-import { termsAt } from "../../domain/limit-state.ts";
-import { withMark } from "../../domain/mark-words.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { assembled, type BucketState, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import { termsAt } from "../../domain/bucket/limit-state.ts";
+import { withMark } from "../../domain/bucket/mark-words.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import type { Limit } from "../../domain/limits/limit.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import {
   BN,

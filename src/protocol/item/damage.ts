@@ -1,7 +1,7 @@
-import type { Damage } from "../../domain/item-unreadable.ts";
-import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
-import { FIELDS_STORED } from "../../domain/limit-stored.ts";
-import { markIn } from "../../domain/mark-words.ts";
+import type { Damage } from "../../domain/bucket/item-unreadable.ts";
+import { markIn } from "../../domain/bucket/mark-words.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limits/limit-numbers.ts";
+import { FIELDS_STORED } from "../../domain/limits/limit-stored.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import {
   BN,

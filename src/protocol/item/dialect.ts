@@ -1,9 +1,9 @@
 import type { Part } from "../../bucket/share.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
-import type { Floor } from "../../domain/floor.ts";
-import { type LimitSet, type SetOrigin, supersedes } from "../../domain/limit-set.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { BucketState, LimitState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import type { Floor } from "../../domain/limits/floor.ts";
+import { type LimitSet, type SetOrigin, supersedes } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { VU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";

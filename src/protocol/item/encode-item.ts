@@ -1,4 +1,4 @@
-import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
+import type { BucketState, LimitState } from "../../domain/bucket/bucket-state.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import type { Env } from "../take/intent.ts";
 import { hourNumber } from "../usage/hours.ts";

@@ -1,4 +1,4 @@
-import { NO_SLICES, type Slice } from "../../domain/holds.ts";
+import { NO_SLICES, type Slice } from "../../domain/bucket/holds.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { type LimitNames, namesOf } from "./attributes.ts";
 

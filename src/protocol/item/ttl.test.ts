@@ -3,11 +3,11 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone } from "../../../test/protocol/kit.ts";
-import { isIdle } from "../../domain/bucket-questions.ts";
-import { advanced, availableMilli, type BucketState } from "../../domain/bucket-state.ts";
-import { kindOf } from "../../domain/kinds/table.ts";
-import { capacityMaxMilli, limitMakers } from "../../domain/limit.ts";
-import { boundaryAfter, fullLimit } from "../../domain/limit-state.ts";
+import { isIdle } from "../../domain/bucket/bucket-questions.ts";
+import { advanced, availableMilli, type BucketState } from "../../domain/bucket/bucket-state.ts";
+import { boundaryAfter, fullLimit } from "../../domain/bucket/limit-state.ts";
+import { kindOf } from "../../domain/limits/kinds/table.ts";
+import { capacityMaxMilli, limitMakers } from "../../domain/limits/limit.ts";
 import { keptUntilFromS, keptUntilS } from "./ttl.ts";
 
 const Kinds = limitMakers(calendar);

@@ -1,12 +1,12 @@
 import { divCeil } from "../../bucket/integers.ts";
 import { dripMs } from "../../bucket/retry-after.ts";
-import { holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { NO_SLICES } from "../../domain/holds.ts";
-import { NO_MARKS } from "../../domain/kinds/kind.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { type Limit, termsOf } from "../../domain/limit.ts";
-import { fullestAtMs } from "../../domain/remembered.ts";
+import { holdEndMs, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { NO_SLICES } from "../../domain/bucket/holds.ts";
+import { fullestAtMs } from "../../domain/bucket/remembered.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { NO_MARKS } from "../../domain/limits/kinds/kind.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { type Limit, termsOf } from "../../domain/limits/limit.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -1,8 +1,8 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import type { Ticket } from "../../domain/give-back.ts";
-import { markText, type Use } from "../../domain/mark-words.ts";
-import type { Crossed } from "../../domain/thresholds.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { Ticket } from "../../domain/bucket/give-back.ts";
+import { markText, type Use } from "../../domain/bucket/mark-words.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import type { Crossed } from "../../domain/limits/thresholds.ts";
 import type { CallContext, Claim, Held } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { BN, namesOf } from "../item/attributes.ts";

@@ -1,9 +1,9 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { MarkKeeper } from "../../domain/mark-keeper.ts";
-import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../../domain/mark-words.ts";
-import type { Crossed } from "../../domain/thresholds.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket/bucket-state.ts";
+import { MarkKeeper } from "../../domain/bucket/mark-keeper.ts";
+import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../../domain/bucket/mark-words.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import type { Crossed } from "../../domain/limits/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import {

@@ -1,5 +1,5 @@
-import { wholeOf } from "../../domain/bucket-state.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
+import { wholeOf } from "../../domain/bucket/bucket-state.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { ListedBucket } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { TTL } from "../item/attributes.ts";

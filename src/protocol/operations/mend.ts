@@ -1,6 +1,6 @@
 import type { Part } from "../../bucket/share.ts";
-import { assembled, type BucketState, bornAs, freshBucket } from "../../domain/bucket-state.ts";
-import { fullLimit } from "../../domain/limit-state.ts";
+import { assembled, type BucketState, bornAs, freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { fullLimit } from "../../domain/bucket/limit-state.ts";
 import type { OperationReply } from "../../ports/bucket-store.ts";
 import type { Clause, Item, ItemKey, ItemValue, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";

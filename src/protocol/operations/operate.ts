@@ -1,11 +1,11 @@
 import { divided, type Part } from "../../bucket/share.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket-operations.ts";
-import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limit-set.ts";
-import type { SourcedLimits } from "../../domain/limited-bucket.ts";
+import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket/bucket-operations.ts";
+import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";

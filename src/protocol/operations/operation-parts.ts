@@ -1,7 +1,7 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { operatedOfText, operatedText } from "../../domain/stored-amounts.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { operatedOfText, operatedText } from "../../domain/lease/stored-amounts.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";

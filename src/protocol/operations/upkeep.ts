@@ -1,10 +1,10 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type BucketState, wholeOf } from "../../domain/bucket-state.ts";
-import type { Access } from "../../domain/config.ts";
-import type { SourcedLimits } from "../../domain/limited-bucket.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { Crossed } from "../../domain/thresholds.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { type BucketState, wholeOf } from "../../domain/bucket/bucket-state.ts";
+import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import type { Access } from "../../domain/config/config.ts";
+import type { Crossed } from "../../domain/limits/thresholds.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { BucketOwner, ListedBucket, Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { announce, installLimits, stampAccess } from "../config/apply.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bucketKey } from "../../domain/bucket-key.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
 import { OWN } from "../item/dialect.ts";
 import type { Job, JobOutcome } from "../take/job.ts";

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";

@@ -1,8 +1,8 @@
-import { BoundedMap } from "../../domain/bounded-map.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import type { LimitSet } from "../../domain/limit-set.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { LimitSet } from "../../domain/limits/limit-set.ts";
+import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import { BN, namesOf, RF, WCU } from "../item/attributes.ts";
 import { decode, numberOf } from "../item/codec.ts";

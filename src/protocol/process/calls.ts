@@ -1,5 +1,5 @@
-import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import { LimiterError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Item, ItemAnswer, ItemKey, ItemWrite, TransactionAnswer, Undecided } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { damageIn } from "../item/damage.ts";

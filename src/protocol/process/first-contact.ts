@@ -1,4 +1,4 @@
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import { mustReadConfig } from "../take/job.ts";

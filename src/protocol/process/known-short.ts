@@ -1,8 +1,8 @@
-import { fits } from "../../domain/bucket-questions.ts";
-import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
-import { asksNever } from "../../domain/earliest.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { knowsMore } from "../../domain/limit-set.ts";
+import { fits } from "../../domain/bucket/bucket-questions.ts";
+import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { asksNever } from "../../domain/bucket/earliest.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { knowsMore } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 
@@ -10,7 +10,7 @@ import type { BucketCache } from "./bucket-cache.ts";
  * Whether a bucket was just seen to have too little for a claim, so that it need not be asked: an image refuses, it never
  * admits.
  *
- * The engine remembers refusals too (engine/deny-memory.ts), but only those that it gave itself, and as a whole. This goes by
+ * The engine remembers refusals too (engine/acquire/deny-memory.ts), but only those that it gave itself, and as a whole. This goes by
  * the latest image, whichever call saw it, also one that took from the bucket or gave back. Without it a level that is known
  * to be short costs its siblings a write and a give-back each (test/protocol/costs.test.ts).
  */

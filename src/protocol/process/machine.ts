@@ -1,5 +1,5 @@
-import type { AuditEvent } from "../../domain/audit.ts";
-import type { LimitSet } from "../../domain/limit-set.ts";
+import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { LimitSet } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemKey, ItemWrite, Undecided } from "../../ports/item-store.ts";
 import type { Seen } from "./bucket-cache.ts";
 

@@ -1,4 +1,4 @@
-import { availableMilli, findLimit } from "../../domain/bucket-state.ts";
+import { availableMilli, findLimit } from "../../domain/bucket/bucket-state.ts";
 import { namesOf, UH } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "./bucket-cache.ts";

@@ -1,5 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { withoutShadowed } from "../../domain/shadow.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { withoutShadowed } from "../../domain/limits/shadow.ts";
 import type { Answer, Claim, CreditContext, Held, Returned, WriteReply } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Called } from "../process/call.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { freshBucket } from "../../domain/bucket-state.ts";
-import { PLAIN_TICKET } from "../../domain/give-back.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET } from "../../domain/bucket/give-back.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
 import { type ChainAnswer, type ChainOps, missingIn, scarceAfter, stagesOf, takeChain, yieldAt } from "./chain.ts";

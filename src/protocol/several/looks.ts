@@ -1,6 +1,6 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { asksNever } from "../../domain/earliest.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { asksNever } from "../../domain/bucket/earliest.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";

@@ -1,4 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { DegradedKind } from "../../ports/events.ts";
 import type { BackgroundFault } from "../../ports/store.ts";
 import type { ProtocolContext } from "../context.ts";

@@ -1,7 +1,7 @@
 import { divFloor } from "../../bucket/integers.ts";
-import { type BucketState, findLimit, wholeOf } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { floorMilli } from "../../domain/floor.ts";
+import { type BucketState, findLimit, wholeOf } from "../../domain/bucket/bucket-state.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { floorMilli } from "../../domain/limits/floor.ts";
 import { leaveOf } from "../take/floors.ts";
 import type { Move } from "../take/intent.ts";
 import type { Job } from "../take/job.ts";

@@ -1,6 +1,6 @@
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { isWhole } from "../../domain/limit-kinds.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { isWhole } from "../../domain/limits/limit-kinds.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { installLimits } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";

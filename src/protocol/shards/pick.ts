@@ -1,5 +1,5 @@
-import { findLimit } from "../../domain/bucket-state.ts";
-import { isHard } from "../../domain/limit.ts";
+import { findLimit } from "../../domain/bucket/bucket-state.ts";
+import { isHard } from "../../domain/limits/limit.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { leaveOf } from "../take/floors.ts";
 import type { Job } from "../take/job.ts";

@@ -1,8 +1,8 @@
 import type { Count } from "../../bucket/count.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { isWhole } from "../../domain/limit-kinds.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { isWhole } from "../../domain/limits/limit-kinds.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Drawn, Plan } from "../decide/transact.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
+import { checkTransaction, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import {
@@ -13,14 +14,13 @@ import {
   findLimit,
   freshBucket,
   wholeOf,
-} from "../../domain/bucket-state.ts";
-import { type Wanted, walkOf } from "../../domain/earliest.ts";
-import { limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
-import type { LimitState } from "../../domain/limit-state.ts";
-import { SearchSteps } from "../../domain/search.ts";
+} from "../../domain/bucket/bucket-state.ts";
+import { type Wanted, walkOf } from "../../domain/bucket/earliest.ts";
+import type { LimitState } from "../../domain/bucket/limit-state.ts";
+import { SearchSteps } from "../../domain/bucket/search.ts";
+import { limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
-import { checkTransaction, outcomeOf } from "../../testing/conditional-write.ts";
 import type { Image } from "../item/codec.ts";
 import { countsAgree, doublingWrites, mergingWrites } from "./split.ts";
 

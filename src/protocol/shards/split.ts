@@ -1,7 +1,6 @@
 import { addMulDiv, mulDivCeil } from "../../bucket/integers.ts";
 import { levelMilli } from "../../bucket/level.ts";
 import type { Part } from "../../bucket/share.ts";
-import type { Amount } from "../../domain/amounts.ts";
 import {
   advanced,
   assembled,
@@ -10,13 +9,14 @@ import {
   bucketFor,
   changedLimit,
   findLimit,
-} from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { sameAmount } from "../../domain/changed-limit.ts";
-import type { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
-import { sameRule, termsAt } from "../../domain/limit-state.ts";
-import { countersOf, perCounter } from "../../domain/usage-counters.ts";
+} from "../../domain/bucket/bucket-state.ts";
+import { sameRule, termsAt } from "../../domain/bucket/limit-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { countersOf, perCounter } from "../../domain/charge/usage-counters.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { sameAmount } from "../../domain/limits/changed-limit.ts";
+import type { Limit } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";

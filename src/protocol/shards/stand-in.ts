@@ -1,4 +1,4 @@
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { RETRY } from "../process/retry-policy.ts";

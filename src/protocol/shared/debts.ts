@@ -1,7 +1,7 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import { debtMaxMilli } from "../../bucket/share.ts";
-import type { LimitState } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
+import type { LimitState } from "../../domain/bucket/bucket-state.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import { namesOf, TTL } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { keptUntilFromS } from "../item/ttl.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { bucketKey } from "../../domain/bucket-key.ts";
-import { type BucketState, freshBucket } from "../../domain/bucket-state.ts";
-import { type Limit, limitMakers } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import { type BucketState, freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { type Limit, limitMakers } from "../../domain/limits/limit.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
 import { VU } from "../item/attributes.ts";
 import { type Dialect, OWN } from "../item/dialect.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
-import { freshBucket } from "../../domain/bucket-state.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { outcomeOf } from "../../testing/conditional-write.ts";
 import { createForm } from "./create.ts";
 import { formFor } from "./forms.ts";
 import { installLimitsIntent } from "./install-limits.ts";

@@ -1,6 +1,6 @@
 import { debtMaxMilli } from "../../bucket/share.ts";
-import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket-state.ts";
-import { isHard } from "../../domain/limit.ts";
+import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { isHard } from "../../domain/limits/limit.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
 import { expiresInDebt } from "../shared/debts.ts";
 import { neededBy } from "./floors.ts";

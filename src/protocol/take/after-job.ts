@@ -1,7 +1,7 @@
-import { holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
-import { givenBack, type Slice, sliceEndingBy } from "../../domain/holds.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { withoutShadowed } from "../../domain/shadow.ts";
+import { holdEndMs, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { givenBack, type Slice, sliceEndingBy } from "../../domain/bucket/holds.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { withoutShadowed } from "../../domain/limits/shadow.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { Image } from "../item/codec.ts";
 import type { Job, JobOutcome } from "./job.ts";

@@ -1,4 +1,4 @@
-import { assembled, type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket-state.ts";
+import { assembled, type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import { DISABLED, TTL } from "../item/attributes.ts";
 import { markUnread, newItem } from "../item/encode-item.ts";

@@ -1,6 +1,6 @@
 import { levelMilli } from "../../bucket/level.ts";
-import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
+import type { BucketState, LimitState } from "../../domain/bucket/bucket-state.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
 import { RF, TTL } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { keptUntilFromS, keptUntilS, SPARE_S } from "../item/ttl.ts";

@@ -1,6 +1,6 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { LimitState } from "../../domain/bucket-state.ts";
-import { neededForAll } from "../../domain/floor.ts";
+import type { LimitState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { neededForAll } from "../../domain/limits/floor.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { Move } from "./intent.ts";
 

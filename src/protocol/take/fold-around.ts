@@ -1,5 +1,5 @@
-import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { fullestMilli } from "../../domain/limit-state.ts";
+import { type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { fullestMilli } from "../../domain/bucket/limit-state.ts";
 import { DEEP_MILLI, type Fold, freed, HIGH_MILLI, isNeverCut, newIn, type Piece } from "./piece.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { type BucketState, findLimit } from "../../domain/bucket-state.ts";
+import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
 import { foldsAround } from "./fold-around.ts";
 import {
   always,

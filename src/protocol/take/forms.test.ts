@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
+import { checkWrite, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
 import {
   anyChange,
@@ -15,7 +16,7 @@ import {
   KEY,
   tokensOn,
 } from "../../../test/protocol/kit.ts";
-import { isIdle } from "../../domain/bucket-questions.ts";
+import { isIdle } from "../../domain/bucket/bucket-questions.ts";
 import {
   advanced,
   availableMilli,
@@ -25,10 +26,9 @@ import {
   debitFrom,
   findLimit,
   takeFrom,
-} from "../../domain/bucket-state.ts";
-import type { LimitSet, SetOrigin } from "../../domain/limit-set.ts";
+} from "../../domain/bucket/bucket-state.ts";
+import type { LimitSet, SetOrigin } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { checkWrite, outcomeOf } from "../../testing/conditional-write.ts";
 import { namesOf } from "../item/attributes.ts";
 import { birthOf } from "../item/nonces.ts";
 import { keptUntilFromS } from "../item/ttl.ts";

@@ -1,8 +1,8 @@
 import { refilledMilli } from "../../bucket/level.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import { type BucketState, bucketFor, findLimit } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { opensWindow } from "../../domain/limit-kinds.ts";
+import { type BucketState, bucketFor, findLimit } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { opensWindow } from "../../domain/limits/limit-kinds.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, LW, namesOf, TTL, VU, WCU } from "../item/attributes.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";

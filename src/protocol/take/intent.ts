@@ -1,10 +1,10 @@
 import type { ServerTime } from "../../clock/server-time.ts";
-import type { Amount, CountedAmount } from "../../domain/amounts.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import type { Floor } from "../../domain/floor.ts";
-import type { SlotPin } from "../../domain/give-back.ts";
-import { perCounter, type UsageCounter } from "../../domain/usage-counters.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { SlotPin } from "../../domain/bucket/give-back.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
+import { perCounter, type UsageCounter } from "../../domain/charge/usage-counters.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Floor } from "../../domain/limits/floor.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
 import type { Sides } from "./passed.ts";

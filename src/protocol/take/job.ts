@@ -1,6 +1,6 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { knowsMore } from "../../domain/limit-set.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
+import { knowsMore } from "../../domain/limits/limit-set.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";

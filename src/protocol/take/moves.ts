@@ -1,7 +1,7 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { debtMaxMilli } from "../../bucket/share.ts";
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
+import type { BucketState, LimitState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 import type { WriteTrace } from "../../ports/item-store.ts";
 import { BN, RF } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";

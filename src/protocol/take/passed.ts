@@ -1,5 +1,5 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { Ticket } from "../../domain/give-back.ts";
+import type { Ticket } from "../../domain/bucket/give-back.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 
 /** What a write has decided of limits that refuse nothing. Its conditions make it certain. */
 export interface Sides {

@@ -1,6 +1,6 @@
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
-import { type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
+import { type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 
 /**
  * What becomes of the tokens of one limit, for all stored tokens from `from` to below `below`: something is added to them,

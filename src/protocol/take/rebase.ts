@@ -1,8 +1,8 @@
-import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../../domain/bucket-state.ts";
-import type { Calendar } from "../../domain/calendar.ts";
-import { unmetChanges } from "../../domain/limit-set.ts";
-import { timeOfEnded } from "../../domain/slot-time.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { timeOfEnded } from "../../domain/bucket/slot-time.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import type { Calendar } from "../../domain/limits/calendar.ts";
+import { unmetChanges } from "../../domain/limits/limit-set.ts";
 import { BYPASS, DISABLED, LW, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf, shardCountOf } from "../item/encode-item.ts";

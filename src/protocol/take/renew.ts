@@ -1,5 +1,4 @@
-import type { Amount } from "../../domain/amounts.ts";
-import { type BucketState, findLimit, holdEndMs } from "../../domain/bucket-state.ts";
+import { type BucketState, findLimit, holdEndMs } from "../../domain/bucket/bucket-state.ts";
 import {
   byPeriod,
   hasSlots,
@@ -10,8 +9,9 @@ import {
   pinOf,
   type SlotPin,
   type Ticket,
-} from "../../domain/give-back.ts";
-import { sliceEndingBy } from "../../domain/holds.ts";
+} from "../../domain/bucket/give-back.ts";
+import { sliceEndingBy } from "../../domain/bucket/holds.ts";
+import type { Amount } from "../../domain/charge/amounts.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import { type Intent, type IntentOptions, type Move, NO_USAGE } from "./intent.ts";
 

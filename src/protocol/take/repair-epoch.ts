@@ -1,7 +1,7 @@
-import { assembled, countFrom, type LimitState } from "../../domain/bucket-state.ts";
-import { withResets } from "../../domain/changed-limit.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { rewound } from "../../domain/limit-kinds.ts";
+import { assembled, countFrom, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { withResets } from "../../domain/limits/changed-limit.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { rewound } from "../../domain/limits/limit-kinds.ts";
 import { BN, namesOf, RF, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { parameterNames, parametersOf } from "../item/encode-item.ts";

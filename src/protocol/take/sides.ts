@@ -1,4 +1,4 @@
-import type { LimitState } from "../../domain/bucket-state.ts";
+import type { LimitState } from "../../domain/bucket/bucket-state.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { TracePart } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";

@@ -1,9 +1,9 @@
-import type { CountedAmount } from "../../domain/amounts.ts";
-import { type BucketState, findLimit, holdEndMs, type LimitState } from "../../domain/bucket-state.ts";
-import { hasSlots, isSlotPin, type SlotPin, type Ticket } from "../../domain/give-back.ts";
-import { givenBack, moved, SLICES_MAX, type Slice, sliceEndingBy, taken } from "../../domain/holds.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { heldFor } from "../../domain/slot-time.ts";
+import { type BucketState, findLimit, holdEndMs, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { hasSlots, isSlotPin, type SlotPin, type Ticket } from "../../domain/bucket/give-back.ts";
+import { givenBack, moved, SLICES_MAX, type Slice, sliceEndingBy, taken } from "../../domain/bucket/holds.ts";
+import { heldFor } from "../../domain/bucket/slot-time.ts";
+import type { CountedAmount } from "../../domain/charge/amounts.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";
 import type { Move } from "./intent.ts";

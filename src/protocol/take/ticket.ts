@@ -1,6 +1,6 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/give-back.ts";
-import { withoutShadowed } from "../../domain/shadow.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET, type Ticket, ticketOf } from "../../domain/bucket/give-back.ts";
+import { withoutShadowed } from "../../domain/limits/shadow.ts";
 import type { Env } from "./intent.ts";
 import type { Job, JobOutcome } from "./job.ts";
 import { sidesFor } from "./passed.ts";

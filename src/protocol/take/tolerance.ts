@@ -1,6 +1,6 @@
 import { divFloor } from "../../bucket/integers.ts";
 import { refilledMilli } from "../../bucket/level.ts";
-import { findLimit, type LimitState } from "../../domain/bucket-state.ts";
+import { findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
 import { neededOf } from "./floors.ts";

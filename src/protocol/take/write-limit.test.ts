@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { checkWrite, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { ENV, imageOf, itemOf, KEY, tokensOn, withTokens } from "../../../test/protocol/kit.ts";
 import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
-import { freshBucket } from "../../domain/bucket-state.ts";
-import { limitSet } from "../../domain/limit-set.ts";
+import { freshBucket } from "../../domain/bucket/bucket-state.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { checkWrite, outcomeOf } from "../../testing/conditional-write.ts";
 import { createForm } from "./create.ts";
 import { formFor } from "./forms.ts";
 import { blankIntent, type Intent, NO_USAGE } from "./intent.ts";

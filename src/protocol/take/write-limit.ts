@@ -1,7 +1,7 @@
 import { debtMaxMilli } from "../../bucket/share.ts";
-import type { Amount, CountedAmount } from "../../domain/amounts.ts";
-import type { LimitState } from "../../domain/bucket-state.ts";
-import { marksAfterUse } from "../../domain/limit-kinds.ts";
+import type { LimitState } from "../../domain/bucket/bucket-state.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
+import { marksAfterUse } from "../../domain/limits/limit-kinds.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";

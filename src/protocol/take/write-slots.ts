@@ -1,5 +1,5 @@
-import type { LimitState } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
+import type { LimitState } from "../../domain/bucket/bucket-state.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import { namesOf, RF } from "../item/attributes.ts";
 import { numberOf } from "../item/codec.ts";
 import type { WriteBuilder } from "../item/write-builder.ts";

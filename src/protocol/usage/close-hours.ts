@@ -1,5 +1,5 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
 import {

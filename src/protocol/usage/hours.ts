@@ -1,8 +1,8 @@
 import type { Count } from "../../bucket/count.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
-import { rulesOf } from "../../domain/kinds/table.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
-import { countName, type UsageCounter } from "../../domain/usage-counters.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import { countName, type UsageCounter } from "../../domain/charge/usage-counters.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { COUNTERS, namesOf, RQ, RQP, UH, UP, WCU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";

@@ -1,6 +1,6 @@
 import { type Count, countOfText } from "../../bucket/count.ts";
-import { type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { HOUR_MS } from "../../domain/usage.ts";
+import { type DamagedItem, ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { TTL } from "../item/attributes.ts";
 import type { Env } from "../take/intent.ts";

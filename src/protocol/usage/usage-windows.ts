@@ -1,7 +1,13 @@
 import { type Count, plus, tokensOfCount } from "../../bucket/count.ts";
-import { ItemUnreadable } from "../../domain/item-unreadable.ts";
-import { HOUR_MS, type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
-import { countersOf } from "../../domain/usage-counters.ts";
+import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
+import {
+  HOUR_MS,
+  type UsageSnapshot,
+  type UsageWindow,
+  windowEndMs,
+  windowStartMs,
+} from "../../domain/charge/usage.ts";
+import { countersOf } from "../../domain/charge/usage-counters.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { countDamageIn } from "../item/damage.ts";
 import { closedHourIn, type HourCounts, isNothing, openHourIn } from "./hours.ts";

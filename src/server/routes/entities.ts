@@ -1,5 +1,5 @@
-import { ensureEntity } from "../../engine/ensure.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
+import { ensureEntity } from "../../engine/acquire/ensure.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { entitiesQuery, entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";

@@ -1,4 +1,4 @@
-import { checkBucketResource, checkEntityId } from "../../domain/names.ts";
+import { checkBucketResource, checkEntityId } from "../../domain/names/names.ts";
 import { NS, type Route, route } from "../route.ts";
 import { eventsQuery } from "../schemas/input.ts";
 

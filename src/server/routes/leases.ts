@@ -1,4 +1,4 @@
-import { grantHeaders } from "../../domain/rate-limit-headers.ts";
+import { grantHeaders } from "../../domain/charge/rate-limit-headers.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { leaveOf } from "../caller.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";

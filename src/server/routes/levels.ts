@@ -1,8 +1,8 @@
-import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
-import { NotFoundError } from "../../domain/errors.ts";
-import { deleteConfigIf } from "../../engine/conditional-delete.ts";
-import type { Limiter } from "../../engine/limiter.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
+import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
+import { deleteConfigIf } from "../../engine/limiter/conditional-delete.ts";
+import type { Limiter } from "../../engine/limiter/limiter.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import type { Caller } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { given } from "../page.ts";

@@ -1,4 +1,4 @@
-import type { RefusalRequest } from "../../engine/refusal-counts.ts";
+import type { RefusalRequest } from "../../engine/refusal/refusal-counts.ts";
 import { leaveOf } from "../caller.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";

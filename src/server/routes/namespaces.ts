@@ -1,6 +1,6 @@
-import { NotFoundError } from "../../domain/errors.ts";
-import type { Namespace } from "../../domain/namespace.ts";
-import type { Limiter } from "../../engine/limiter.ts";
+import type { Namespace } from "../../domain/config/namespace.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
+import type { Limiter } from "../../engine/limiter/limiter.ts";
 import { listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { listQuery, namespaceBody, namespacesQuery } from "../schemas/input.ts";

@@ -1,4 +1,4 @@
-import type { OperationResult } from "../../engine/policies.ts";
+import type { OperationResult } from "../../engine/acquire/policies.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import { given } from "../page.ts";
 import { type Call, NS, type Route, route } from "../route.ts";

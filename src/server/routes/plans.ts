@@ -1,5 +1,5 @@
-import { ensurePlan } from "../../engine/ensure.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
+import { ensurePlan } from "../../engine/acquire/ensure.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import { given, listOf, pageOf, pageResponse } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { listQuery, newPlanBody, planPatchBody } from "../schemas/input.ts";

@@ -1,7 +1,7 @@
-import { cronOfReset, cronProblem } from "../../domain/reset-names.ts";
-import { TZ_DEFAULT } from "../../domain/schedule.ts";
-import type { Limiter } from "../../engine/limiter.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
+import { cronOfReset, cronProblem } from "../../domain/limits/reset-names.ts";
+import { TZ_DEFAULT } from "../../domain/limits/schedule.ts";
+import type { Limiter } from "../../engine/limiter/limiter.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 
 const SHOWN = 3;
 

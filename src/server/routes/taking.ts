@@ -1,9 +1,9 @@
-import { leavingOut } from "../../domain/leaving-out.ts";
-import { grantHeaders, refusalHeaders } from "../../domain/rate-limit-headers.ts";
-import { settledAtOnce } from "../../engine/lease.ts";
-import type { Refusal } from "../../engine/refusal.ts";
-import { exceededBy, standingsIn } from "../../engine/refused.ts";
-import { type AcquireRequest, HELD_AT_MOST } from "../../engine/request.ts";
+import { leavingOut } from "../../domain/charge/leaving-out.ts";
+import { grantHeaders, refusalHeaders } from "../../domain/charge/rate-limit-headers.ts";
+import { type AcquireRequest, HELD_AT_MOST } from "../../engine/acquire/request.ts";
+import { settledAtOnce } from "../../engine/lease/lease.ts";
+import type { Refusal } from "../../engine/refusal/refusal.ts";
+import { exceededBy, standingsIn } from "../../engine/refusal/refused.ts";
 import type { LeaseRequest } from "../../leases/lease-request.ts";
 import type { Answered } from "../../leases/stored-leases.ts";
 import { answerAtOnce } from "../at-once.ts";

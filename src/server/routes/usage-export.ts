@@ -1,5 +1,5 @@
-import type { UsageFormat } from "../../domain/usage-export.ts";
-import type { UsageRequest } from "../../engine/usage-query.ts";
+import type { UsageFormat } from "../../domain/charge/usage-export.ts";
+import type { UsageRequest } from "../../engine/limiter/usage-query.ts";
 import { given } from "../page.ts";
 import type { Call } from "../route.ts";
 import type { RouteResponse } from "../route-response.ts";

@@ -1,9 +1,9 @@
-import { NotFoundError } from "../../domain/errors.ts";
-import { ancestorsOf, type Kin, ownUsage } from "../../domain/own-usage.ts";
-import { type UsageSnapshot, type UsageSummary, UsageTally } from "../../domain/usage.ts";
-import type { Limiter } from "../../engine/limiter.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
-import type { UsageRequest } from "../../engine/usage-query.ts";
+import { ancestorsOf, type Kin, ownUsage } from "../../domain/charge/own-usage.ts";
+import { type UsageSnapshot, type UsageSummary, UsageTally } from "../../domain/charge/usage.ts";
+import { NotFoundError } from "../../domain/names/errors.ts";
+import type { Limiter } from "../../engine/limiter/limiter.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
+import type { UsageRequest } from "../../engine/limiter/usage-query.ts";
 
 /** Usage added up as it was charged, level by level, and with each request once. */
 interface ServedSummary extends UsageSummary {

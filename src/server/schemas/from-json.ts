@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../../domain/limit-field.ts";
+import type { JsonSchema } from "../../domain/limits/limit-field.ts";
 import { z } from "../vendor.ts";
 
 /** The schema that checks what a JSON Schema describes. An object has no other members than those that it names. */

@@ -1,5 +1,5 @@
-import type { Limit as LimitValue } from "../../domain/limit.ts";
-import { LIMIT_JSON } from "../../domain/limit-json.ts";
+import type { Limit as LimitValue } from "../../domain/limits/limit.ts";
+import { LIMIT_JSON } from "../../domain/limits/limit-json.ts";
 import { z } from "../vendor.ts";
 import { schemaOf } from "./from-json.ts";
 

@@ -1,4 +1,4 @@
-import { CUSTOMER_KINDS, type LimitKind } from "../../domain/limit-kind.ts";
+import { CUSTOMER_KINDS, type LimitKind } from "../../domain/limits/limit-kind.ts";
 import { z } from "../vendor.ts";
 import { amounts, limit } from "./input.ts";
 

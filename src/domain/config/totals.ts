@@ -1,0 +1,28 @@
+import type { LevelConfig } from "./config.ts";
+
+export { TOTAL_RESOURCE } from "../bucket/bucket-key.ts";
+
+/** What the levels say of the totals of an entity, as limits on the resource `"*"`. */
+export function asTotals(config: LevelConfig): LevelConfig {
+  const {
+    sources: _,
+    forEveryone: __,
+    changes: ___,
+    totalsSources,
+    totalsForEveryone,
+    totalsChanges,
+    ...rest
+  } = config;
+  return {
+    ...rest,
+    limits: config.totals,
+    source: config.totalsSource,
+    ...(totalsSources === undefined ? {} : { sources: totalsSources }),
+    ...(totalsForEveryone === undefined ? {} : { forEveryone: totalsForEveryone }),
+    ...(totalsChanges === undefined ? {} : { changes: totalsChanges }),
+    totals: NONE,
+    totalsSource: "none",
+  };
+}
+
+const NONE: LevelConfig["totals"] = Object.freeze([]);

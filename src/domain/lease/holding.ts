@@ -1,0 +1,166 @@
+import {
+  byPeriod,
+  isSamePeriod,
+  isSlotPin,
+  type PeriodPin,
+  PLAIN_TICKET,
+  pinOf,
+  type SlotPin,
+  type Ticket,
+  together,
+} from "../bucket/give-back.ts";
+import type { Amount } from "../charge/amounts.ts";
+
+/**
+ * What a lease holds on one bucket with one ticket, and how much of it is still held. A lease has few of these on a bucket,
+ * however often it takes more: what says the same is one holding.
+ */
+export interface Holding {
+  readonly ticket: Ticket;
+  /** Each limit once. */
+  readonly held: readonly Amount[];
+}
+
+/** Some of what a lease holds, with the ticket that gives it back. */
+type Return = Holding;
+
+/**
+ * The holdings of a bucket with what was taken further. An amount joins the holding that has the same period of its limit, or
+ * one that has nothing of that limit. So without quotas there is one holding. With them there is one for the present periods
+ * and one for those that are over: the new pin of a later period proves that the earlier ones have ended.
+ */
+export function withTaken(
+  holdings: readonly Holding[],
+  amounts: readonly Amount[],
+  ticket: Ticket,
+): readonly Holding[] {
+  let all = holdings;
+  for (const share of byPeriod(ticket, amounts)) {
+    for (const amount of share.amounts) {
+      // A limit of which nothing is taken is named once, so that the lease shows it.
+      if (amount.milli === 0 && all.some(({ held }) => held.some(({ limit }) => limit === amount.limit))) continue;
+      const pin = pinOf(share.ticket, amount.limit);
+      all = withAmount(withEndedJoined(all, pin), amount, pin);
+    }
+  }
+  return all;
+}
+
+function withAmount(holdings: readonly Holding[], amount: Amount, pin: PeriodPin | undefined): readonly Holding[] {
+  const { limit } = amount;
+  let place = holdings.findIndex((one) => isHeld(one, limit) && isSamePin(pinOf(one.ticket, limit), pin));
+  if (place < 0) place = holdings.findIndex((one) => !isHeld(one, limit));
+  if (place < 0) return [...holdings, holdingOf(PLAIN_TICKET, amount, pin)];
+  return holdings.map((one, i) => (i === place ? holdingWith(one, amount, pin) : one));
+}
+
+function holdingOf(ticket: Ticket, amount: Amount, pin: PeriodPin | undefined): Holding {
+  return holdingWith({ ticket, held: [] }, amount, pin);
+}
+
+/** The holding with an amount more, whose period replaces the one of which nothing is held any more. */
+function holdingWith({ ticket, held }: Holding, { limit, milli }: Amount, pin: PeriodPin | undefined): Holding {
+  const before = held.find((one) => one.limit === limit);
+  const after = { limit, milli: (before?.milli ?? 0) + milli };
+  const others = ticket.pins.filter((one) => one.limit !== limit);
+  const own = pin && together(pin, milli, pinOf(ticket, limit), before?.milli ?? 0);
+  const pins = own === undefined ? others : [...others, own].sort(byName);
+  const isSame =
+    !isSlotPin(own) && pins.length === ticket.pins.length && pins.every((one, i) => isSamePin(one, ticket.pins[i]));
+  return {
+    ticket: isSame ? ticket : pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins },
+    held: before === undefined ? [...held, after] : held.map((one) => (one === before ? after : one)),
+  };
+}
+
+/** Amounts of a limit whose periods are over by this pin, all in the first of their holdings: none of them can come back. */
+function withEndedJoined(holdings: readonly Holding[], pin: PeriodPin | undefined): readonly Holding[] {
+  if (pin === undefined || holdings.length < 2) return holdings;
+  const { limit } = pin;
+  const ended = holdings.filter((one) => isHeld(one, limit) && isOverBy(pinOf(one.ticket, limit), pin));
+  const [first, ...rest] = ended;
+  if (first === undefined || rest.length === 0) return holdings;
+  const milli = rest.reduce((sum, { held }) => sum + (held.find((one) => one.limit === limit)?.milli ?? 0), 0);
+  const joined = holdingWith(first, { limit, milli }, pinOf(first.ticket, limit));
+  return holdings
+    .map((one) => (one === first ? joined : rest.includes(one) ? withoutLimit(one, limit) : one))
+    .filter(({ held }) => held.length > 0);
+}
+
+function withoutLimit({ ticket, held }: Holding, limit: string): Holding {
+  const pins = ticket.pins.filter((one) => one.limit !== limit);
+  return {
+    ticket: pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins },
+    held: held.filter((one) => one.limit !== limit),
+  };
+}
+
+/** Whether the store has moved on from a period, as a later one shows. */
+function isOverBy(before: PeriodPin | undefined, later: PeriodPin): boolean {
+  if (before === undefined) return false;
+  // Of slots nothing is proven: a later slice was opened while the earlier one goes on.
+  if (isSlotPin(before) || isSlotPin(later)) return false;
+  if (before.windowStartMs !== undefined && later.windowStartMs !== undefined) {
+    return before.windowStartMs < later.windowStartMs;
+  }
+  return before.untilMs < later.untilMs && Number.isFinite(later.untilMs);
+}
+
+function isHeld({ held }: Holding, limit: string): boolean {
+  return held.some((one) => one.limit === limit && one.milli > 0);
+}
+
+function isSamePin(a: PeriodPin | undefined, b: PeriodPin | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : isSamePeriod(a, b);
+}
+
+function byName(a: PeriodPin, b: PeriodPin): number {
+  return a.limit < b.limit ? -1 : 1;
+}
+
+/** The holdings after slots were renewed: so much of one slice is in another now. */
+export function withRenewed(
+  holdings: readonly Holding[],
+  { from, to, milli }: { readonly from: SlotPin; readonly to: SlotPin; readonly milli: number },
+): readonly Holding[] {
+  const { limit } = from;
+  const place = holdings.findIndex((one) => isHeld(one, limit) && isSamePin(pinOf(one.ticket, limit), from));
+  const own = holdings[place];
+  // It was given back meanwhile.
+  if (own === undefined) return holdings;
+  const heldMilli = own.held.find((one) => one.limit === limit)?.milli ?? 0;
+  const part = Math.min(milli, heldMilli);
+  const held = own.held.map((one) => (one.limit === limit ? { limit, milli: heldMilli - part } : one));
+  const rest = holdings.map((one, i) => (i === place ? { ...own, held } : one));
+  return withAmount(rest, { limit, milli: part }, to);
+}
+
+/** What is given back of each holding, at most what is held: the latest first, into the period it was taken in last. */
+export function returnsOf(holdings: readonly Holding[], amounts: readonly Amount[]): readonly Return[] {
+  const parts = holdings.map((): Amount[] => []);
+  for (const { limit, milli } of amounts) {
+    let due = milli;
+    for (let i = holdings.length - 1; i >= 0 && due > 0; i--) {
+      const part = Math.min(due, holdings[i]?.held.find((one) => one.limit === limit)?.milli ?? 0);
+      if (part <= 0) continue;
+      parts[i]?.push({ limit, milli: part });
+      due -= part;
+    }
+  }
+  return holdings.map(({ ticket }, i) => ({ ticket, held: parts[i] ?? [] }));
+}
+
+/** The holdings without what is given back: one entry for each of them, in their order. */
+export function without(holdings: readonly Holding[], returns: readonly Return[]): readonly Holding[] {
+  return holdings.map(({ ticket, held }, i) => {
+    const given = returns[i]?.held ?? [];
+    if (given.length === 0) return { ticket, held };
+    return {
+      ticket,
+      held: held.map(({ limit, milli }) => ({
+        limit,
+        milli: milli - (given.find((one) => one.limit === limit)?.milli ?? 0),
+      })),
+    };
+  });
+}

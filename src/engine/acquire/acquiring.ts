@@ -1,0 +1,20 @@
+import type { LimitSource } from "../../domain/config/config.ts";
+import type { Limit } from "../../domain/limits/limit.ts";
+import type { Lease } from "../lease/lease.ts";
+import type { Outcome } from "./outcome.ts";
+import type { AcquireRequest } from "./request.ts";
+
+/** What middleware and adapters need of a limiter: a `RateLimiter` has it, and so has a `LimiterClient`. */
+export interface Acquiring {
+  /** Takes the tokens and answers a lease, or throws `RateLimitExceeded`. */
+  acquire(request: AcquireRequest): Promise<Lease>;
+  /** Takes the tokens, or answers why it cannot. */
+  tryAcquire(request: AcquireRequest): Promise<Outcome>;
+  /** Takes the tokens and runs the function; settles when it returns, gives back when it throws. */
+  withLease<Value>(request: AcquireRequest, body: (lease: Lease) => Value | Promise<Value>): Promise<Value>;
+  /** The limits of an entity on a resource, and the level that they come from. */
+  resolveLimits(
+    entityId: string,
+    resource: string,
+  ): Promise<{ readonly limits: readonly Limit[]; readonly source: LimitSource }>;
+}
