@@ -1,4 +1,4 @@
-import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ts } from "@ts-morph/common";
 import { ENTRIES } from "./bundle-code.ts";
@@ -6,8 +6,9 @@ import { ENTRIES } from "./bundle-code.ts";
 /** A relative import of a .ts file: what comes before the ending, the ending, the quote. */
 const TS_IMPORT = /((?:\bfrom|\bimport)\s*\(?\s*["']\.[^"']*)(\.ts)(["'])/g;
 
-/** Of the declarations that the compiler wrote, keeps what the entries need, and adds those for CommonJS. */
+/** Of the declarations that the compiler wrote to `dist/declared`, keeps what the entries need, and adds those for CommonJS. */
 export function bundleTypes(dist: string): void {
+  placeDeclarations(dist);
   const entries = ENTRIES.map((name) => join(dist, `entry/${name}.d.ts`));
   const needed = new Set(entries);
   for (const file of needed) {
@@ -24,6 +25,18 @@ export function bundleTypes(dist: string): void {
     const text = forCommonJs(program, entry, ENTRIES[i] ?? "");
     writeFileSync(entry.replace(/\.d\.ts$/, ".d.cts"), text);
   }
+}
+
+/** The compiler keeps the folders of the sources. In the package the kit that tests share is the folder `testing`. */
+function placeDeclarations(dist: string): void {
+  const declared = join(dist, "declared");
+  for (const file of globSync("**/*.d.ts", { cwd: declared })) {
+    const text = readFileSync(join(declared, file), "utf8");
+    const place = join(dist, file.replace(/^src\//, "").replace(/^test\/kit\//, "testing/"));
+    mkdirSync(dirname(place), { recursive: true });
+    writeFileSync(place, text.replaceAll("../../test/kit/", "../testing/").replaceAll('"../../src/', '"../'));
+  }
+  rmSync(declared, { recursive: true });
 }
 
 const OPTIONS: ts.CompilerOptions = { noLib: true, module: ts.ModuleKind.NodeNext, types: [] };

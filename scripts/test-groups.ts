@@ -12,7 +12,7 @@ export interface TestGroup {
 /** Folders whose tests start no process, and no engine but the one DynamoDB of a run; a file that does all the same has one of the words below. */
 const PURE = [
   ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
-  ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/", "test/dynamodb/"],
+  ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/", "test/dynamodb/", "test/kit/"],
   ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/"],
 ];
 

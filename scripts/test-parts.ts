@@ -10,7 +10,7 @@ export type Part = (typeof PARTS)[number];
 const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
   simulation: [
     ...["src", "test/simulation", "test/lease-simulation", "test/limiter", "test/limits", "test/protocol"],
-    ...["test/shared", "test/straight", "test/defects", "test/vectors"],
+    ...["test/kit", "test/shared", "test/straight", "test/defects", "test/vectors"],
   ],
   stores: [
     ...["test/contract", "test/dynamodb", "test/postgres", "test/sqlite", "test/records", "test/stored-leases"],

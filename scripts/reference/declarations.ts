@@ -100,7 +100,7 @@ export class Declarations {
     }
     // `Record` and its like are called so outside, too.
     const isOurs = (inner: ts.Symbol) =>
-      inner.declarations?.some((node) => node.getSourceFile().fileName.includes("/src/"));
+      inner.declarations?.some((node) => /\/(src|test\/kit)\//.test(node.getSourceFile().fileName));
     return found.filter((inner) => !this.#exported.has(inner) && isOurs(inner));
   }
 

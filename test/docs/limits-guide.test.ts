@@ -50,7 +50,7 @@ test("the pictures of the guide are what the limiter does today, to the byte", a
 test("what the promise names as its checks is there", () => {
   const promise = readFileSync(new URL("../../docs/promise.md", import.meta.url), "utf8");
   const named = [...promise.matchAll(/`(?:(src|test)\/([\w./-]+)|(contract-[\w-]+\.ts))`/g)].map(
-    ([, top, path, contract]) => (contract === undefined ? `${top}/${path}` : `src/testing/${contract}`),
+    ([, top, path, contract]) => (contract === undefined ? `${top}/${path}` : `test/kit/${contract}`),
   );
   assert.ok(named.length > 20, `only ${named.length} checks were found`);
   const missing = named.filter((path) => !existsSync(new URL(`../../${path}`, import.meta.url)));

@@ -24,7 +24,8 @@ export function testBundles(project: PackedProject): void {
     // Slots that are held, given back and renewed: 8 kB. Shadows and thresholds: 5 kB. Slots that are taken and given back in place: 2.6 kB.
     // Changes by their numbers, quotas that keep what was used, held time that is exact, slots of each limit by themselves: 3.5 kB.
     // 110.5 kB before clocks and spans in a wrong unit were told.
-    assert.ok(store.bytes < 111_500, `${store.bytes} bytes`);
+    // 111.3 kB before what is configured stood on the records that other stores have, too, and fields of limits in tables.
+    assert.ok(store.bytes < 133_500, `${store.bytes} bytes`);
     assert.deepEqual(store.imports, []);
     // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
     const limiter = await bundled(
@@ -48,7 +49,8 @@ export function testBundles(project: PackedProject): void {
     // Limits that are left out, told and refused: 2 kB. Questions by what is stored, events of what was taken, slots that a lease takes later,
     // keys that come again, quotas that keep what was used: 8 kB.
     // 276 kB before clocks, spans and addresses in a wrong form were told.
-    assert.ok(limiter.bytes < 278_000, `${limiter.bytes} bytes`);
+    // 277 kB before memory stood on the records of other stores.
+    assert.ok(limiter.bytes < 297_000, `${limiter.bytes} bytes`);
     // What it needs of Node it asks for when it needs it.
     assert.deepEqual(limiter.imports, []);
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { circles } from "./circles.ts";
@@ -104,6 +104,20 @@ test("what one kind of limit has stands in the files that the architecture page 
     listed.toSorted(),
   );
   assert.ok(listed.length + 3 <= 10, listed.join());
+});
+
+test("every room of src says in one paragraph what is here and where to begin, and names files that are there", () => {
+  const folders = new Set(sources.map(({ path }) => dirname(path)));
+  const rooms = [...folders].filter((folder) => /^src\/(adapters\/\w+|domain\/\w+|engine\/\w+|\w+)$/.test(folder));
+  assert.ok(rooms.length > 40, rooms.join());
+  for (const room of [...rooms, "test/kit"]) {
+    const text = readFileSync(join(root, room, "README.md"), "utf8");
+    const named = Array.from(text.matchAll(/`([\w/-]+\.tsx?)`/g), ([, name = ""]) => name);
+    // The protocol's page has a test of its own (reading-path.test.ts).
+    if (room === "src/protocol") continue;
+    const missing = named.filter((name) => ![room, ".", "src"].some((from) => existsSync(join(root, from, name))));
+    assert.deepEqual(missing, [], `${room}/README.md`);
+  }
 });
 
 const breaches = (path: string, ...lines: string[]): string[] => violations([{ path, text: lines.join("\n") }]);
@@ -259,8 +273,8 @@ test("dashboard/ runs in a browser: of src it knows types, and of packages those
   const path = "src/dashboard/a.tsx";
   allows(path, [
     "./b.tsx",
-    "../domain/amount-text.ts",
-    "../domain/reset-names.ts",
+    "../domain/limits/amount-text.ts",
+    "../domain/limits/reset-names.ts",
     "./styles/base.css",
     "preact",
     "preact/hooks",
@@ -289,8 +303,9 @@ test("cli/ imports everything and is imported by nobody", () => {
 test("testing/ stands on memory alone, and only tests and its entry point import it", () => {
   allows("src/testing/a.ts", ["../bucket/take.ts", "../protocol/forms.ts", "../adapters/memory/store.ts", "node:test"]);
   refuses("src/testing/a.ts", ["../adapters/sqlite/store.ts", "../engine/lease.ts", "fast-check"]);
-  allows("src/entry/testing.ts", ["../testing/contract.ts"]);
-  refuses("src/entry/index.ts", ["../testing/contract.ts"]);
+  allows("src/entry/testing.ts", ["../testing/random.ts", "../../test/kit/contract.ts"]);
+  refuses("src/entry/testing.ts", ["../../test/depth.ts"]);
+  refuses("src/entry/index.ts", ["../testing/random.ts", "../../test/kit/contract.ts"]);
   refuses("src/engine/a.ts", ["../testing/model.ts"]);
 });
 
