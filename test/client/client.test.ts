@@ -277,7 +277,7 @@ test("the client is fetch alone: bundled for a browser it has no node: module, a
   });
   const inputs = Object.keys(metafile.inputs);
   const foreign = inputs.filter(
-    (each) => !/src\/(client|domain)\/|entry\/client|system\/clock|engine\/(track|work-end)/.test(each),
+    (each) => !/src\/(client|domain)\/|entry\/client|system\/clock|engine\/lease\/(track|work-end)/.test(each),
   );
   assert.deepEqual(foreign, []);
   const bytes = outputFiles?.[0]?.contents.length ?? 0;
