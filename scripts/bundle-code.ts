@@ -166,7 +166,9 @@ function partsOf(root: string) {
     globSync([...patterns], { cwd: root, exclude: ["**/*.test.ts"] }).sort();
   const commands = filesOf("src/cli/commands/*.ts");
   const heart = [
-    ...filesOf("src/{domain,engine,bucket,stored}/*.ts", "src/adapters/{memory,system}/*.ts"),
+    // The JSON of limits is for the service and manifests; a bundler keeps it wherever it is loaded, for it is made by calls.
+    ...filesOf("src/{domain,engine}/{,*/}*.ts").filter((file) => file !== "src/domain/limits/limit-json.ts"),
+    ...filesOf("src/{bucket,stored}/*.ts", "src/adapters/{memory,system}/*.ts"),
     ...["src/entry/memory.ts", "src/entry/package-version.ts"],
     // Every command takes the name of its store apart.
     ...["src/adapters/postgres/address.ts", "src/entry/store-kinds.ts"],

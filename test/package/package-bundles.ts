@@ -49,8 +49,8 @@ export function testBundles(project: PackedProject): void {
     // Limits that are left out, told and refused: 2 kB. Questions by what is stored, events of what was taken, slots that a lease takes later,
     // keys that come again, quotas that keep what was used: 8 kB.
     // 276 kB before clocks, spans and addresses in a wrong form were told.
-    // 277 kB before memory stood on the records of other stores.
-    assert.ok(limiter.bytes < 297_000, `${limiter.bytes} bytes`);
+    // 277 kB before memory stood on the records of other stores, and fields of limits in tables.
+    assert.ok(limiter.bytes < 298_500, `${limiter.bytes} bytes`);
     // What it needs of Node it asks for when it needs it.
     assert.deepEqual(limiter.imports, []);
   });
@@ -118,12 +118,12 @@ export function testBundles(project: PackedProject): void {
       // Most of it is what a limiter has too: errors, leases, checks of limits. 71 kB before channels told of whole requests; 73 before
       // requests on memory were decided without a promise; 75.5 before `leavePercent`;
       // 76.4 before slots, shadows and percentages that are told; 88.3 before leases with slots were settled without a ledger;
-      // 91 before slots that are taken later, and callers who leave and pay.
-      assert.ok(alone.bytes < 92_900, `${name}: ${alone.bytes} bytes`);
+      // 91 before slots that are taken later, and callers who leave and pay; 92.8 before fields of limits stood in tables.
+      assert.ok(alone.bytes < 99_500, `${name}: ${alone.bytes} bytes`);
       const { bytes } = await bundled(program + limiter);
       // 17.8 kB before that: 1.4 kB for a way without a promise beside the other. Lambda's has what reads the head of a stream besides,
       // and all of them `leavePercent`.
-      assert.ok(bytes - without < 20_100, `${name} adds ${bytes - without} bytes`);
+      assert.ok(bytes - without < 20_300, `${name} adds ${bytes - without} bytes`);
     }
   });
 
